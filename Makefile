@@ -1,0 +1,39 @@
+# Each command works as the first one on a fresh machine. PYTHON=... names a Python that has PyTorch, JOBS=... the number
+# of compile jobs, ARGS=... goes to the Python program that a command starts.
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-cpp test-python bench lint build setup clean
+.NOTPARALLEL:
+
+RUN := PYTHONPATH=python$${PYTHONPATH:+:$$PYTHONPATH} build/python
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: build ## run the operator, check it against PyTorch, show the speed-up
+	@$(RUN) -m tconv3d demo $(ARGS)
+
+test: test-cpp test-python ## all tests
+
+test-cpp: ## the C++ tests, under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/test-cpp
+
+test-python: build ## the Python tests
+	@build/python -c 'import pytest' || \
+		{ echo "Python tests need pytest, and build/python has none: build/python -m pip install pytest"; exit 1; }
+	@$(RUN) -m pytest -q -rs --durations=10 $(ARGS)
+
+bench: build ## time tconv3d side by side with PyTorch
+	@$(RUN) -m tconv3d bench $(ARGS)
+
+lint: build ## warnings as errors, clang-format, clang-tidy, ruff
+	@tools/lint
+
+build: setup ## build the PyTorch operators into python/tconv3d
+	@tools/build build/release -DTCONV3D_BUILD_TORCH=ON -DTCONV3D_BUILD_TESTS=OFF -DTCONV3D_PYTHON=$(CURDIR)/build/python
+	@cmake --install build/release --component python --prefix python >build/release/install.log
+
+setup: ## choose or make the Python to work with
+	@tools/setup
+
+clean: ## remove everything that was built; .venv stays
+	rm -rf build python/tconv3d/libtconv3d_torch.so

@@ -1,0 +1,51 @@
+# The core library: no torch, no CUDA headers. src/cpu/kernels.cpp is compiled once for each instruction set.
+
+file(GLOB core_sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/src/core/*.cpp
+    ${PROJECT_SOURCE_DIR}/src/reference/*.cpp
+    ${PROJECT_SOURCE_DIR}/src/cpu/*.cpp)
+set(kernel_source ${PROJECT_SOURCE_DIR}/src/cpu/kernels.cpp)
+list(REMOVE_ITEM core_sources ${kernel_source})
+
+include(GNUInstallDirs)
+find_package(Threads REQUIRED)
+
+# Static always: its symbols are hidden, so that the operators export nothing but their registration.
+add_library(tconv3d STATIC ${core_sources})
+add_library(tconv3d::tconv3d ALIAS tconv3d)
+target_compile_features(tconv3d PUBLIC cxx_std_17)
+target_compile_definitions(tconv3d PRIVATE TCONV3D_VERSION="${PROJECT_VERSION}")
+target_include_directories(tconv3d
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(tconv3d PUBLIC Threads::Threads)
+tconv3d_compile_options(tconv3d)
+
+# Contraction and unobserved errno/traps free the vectoriser; NaN, infinity and the order of sums stay exact.
+set(kernel_options -fno-math-errno -fno-trapping-math -ffp-contract=fast)
+
+function(tconv3d_add_kernels isa)
+    set(target tconv3d_kernels_${isa})
+    add_library(${target} OBJECT ${kernel_source})
+    target_compile_definitions(${target} PRIVATE TCONV3D_ISA_NAMESPACE=${isa})
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_compile_options(${target} PRIVATE ${kernel_options} ${ARGN})
+    tconv3d_compile_options(${target})
+    target_sources(tconv3d PRIVATE $<TARGET_OBJECTS:${target}>)
+    if(TCONV3D_X86)
+        target_compile_definitions(${target} PRIVATE TCONV3D_X86=1)
+    endif()
+endfunction()
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    set(TCONV3D_X86 ON)
+    target_compile_definitions(tconv3d PRIVATE TCONV3D_X86=1)
+endif()
+
+# Portable first: of an inline function that several objects hold, the linker keeps the first copy.
+tconv3d_add_kernels(portable)
+if(TCONV3D_X86)
+    tconv3d_add_kernels(avx2 -mavx2 -mfma -mf16c)
+    tconv3d_add_kernels(avx512
+        -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
+endif()

@@ -1,0 +1,73 @@
+# Embeds src/cuda/kernels/*.cuh into the core: a generated source defines kernel_sources() of src/cuda/kernel_sources.hpp.
+# Included, this file defines the function; the build runs it again, as a script, to write the source.
+
+function(tconv3d_embed_kernels target)
+    set(folder ${PROJECT_SOURCE_DIR}/src/cuda/kernels)
+    set(generated ${PROJECT_BINARY_DIR}/generated/kernel_sources.cpp)
+    file(GLOB kernels CONFIGURE_DEPENDS ${folder}/*.cuh)
+    add_custom_command(OUTPUT ${generated}
+        COMMAND ${CMAKE_COMMAND} -DKERNELS=${folder} -DGENERATED=${generated} -P ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
+        DEPENDS ${kernels} ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
+        COMMENT "Embedding the kernels" VERBATIM)
+    target_sources(${target} PRIVATE ${generated})
+endfunction()
+
+# A raw string literal for each stretch of whole lines: compilers need not take literals of more than 64 KiB.
+function(tconv3d_literals text result)
+    set(most_bytes 16000)
+    set(literals "")
+    while(NOT text STREQUAL "")
+        string(SUBSTRING "${text}" 0 ${most_bytes} piece)
+        string(FIND "${piece}" "\n" last_newline REVERSE)
+        math(EXPR bytes "${last_newline} + 1")
+        string(SUBSTRING "${text}" 0 ${bytes} piece)
+        string(SUBSTRING "${text}" ${bytes} -1 text)
+        string(APPEND literals "\n            R\"kernel(${piece})kernel\"")
+        if(NOT text STREQUAL "")
+            string(APPEND literals ",")
+        endif()
+    endwhile()
+    set(${result} "${literals}" PARENT_SCOPE)
+endfunction()
+
+function(tconv3d_write_kernel_sources folder generated)
+    set(table "")
+    file(GLOB kernels ${folder}/*.cuh)
+    list(SORT kernels)
+    foreach(kernel IN LISTS kernels)
+        get_filename_component(name ${kernel} NAME)
+        file(READ ${kernel} text)
+        if(NOT text MATCHES "\n$")
+            message(FATAL_ERROR "${kernel} must end with a newline")
+        endif()
+        tconv3d_literals("${text}" literals)
+        string(APPEND table "        {\"${name}\", join({${literals}})},\n")
+    endforeach()
+    file(WRITE ${generated} "#include \"cuda/kernel_sources.hpp\"
+
+#include <initializer_list>
+
+namespace tconv3d::cuda {
+namespace {
+
+std::string join(std::initializer_list<const char*> pieces) {
+    std::string text;
+    for (const char* piece : pieces) text += piece;
+    return text;
+}
+
+} // namespace
+
+const std::vector<SourceFile>& kernel_sources() {
+    static const std::vector<SourceFile> sources = {
+${table}    };
+    return sources;
+}
+
+} // namespace tconv3d::cuda
+")
+endfunction()
+
+if(CMAKE_SCRIPT_MODE_FILE)
+    tconv3d_write_kernel_sources(${KERNELS} ${GENERATED})
+endif()

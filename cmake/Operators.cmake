@@ -1,0 +1,26 @@
+# The PyTorch operators: one shared module for torch.ops.load_library, without any Python symbol.
+
+file(GLOB torch_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/torch/*.cpp)
+add_library(tconv3d_torch MODULE ${torch_sources})
+target_include_directories(tconv3d_torch PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(tconv3d_torch PRIVATE tconv3d tconv3d_pytorch)
+target_compile_definitions(tconv3d_torch PRIVATE
+    TCONV3D_VERSION="${PROJECT_VERSION}" TCONV3D_TORCH_VERSION="${PYTORCH_VERSION}")
+tconv3d_compile_options(tconv3d_torch)
+
+# From 2.13 on PyTorch compiles extensions as C++20, and its headers may use it.
+if(PYTORCH_VERSION VERSION_GREATER_EQUAL 2.13)
+    set_target_properties(tconv3d_torch PROPERTIES CXX_STANDARD 20)
+endif()
+
+# at::parallel_for is an OpenMP template. GCC's objects are not linked to an OpenMP library here: they use the one that
+# PyTorch has loaded, under whatever name its package gives it, so that both share one pool of threads.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(tconv3d_torch PRIVATE -fopenmp)
+else()
+    find_package(OpenMP REQUIRED)
+    target_link_libraries(tconv3d_torch PRIVATE OpenMP::OpenMP_CXX)
+endif()
+
+# The library finds PyTorch's in the process (import torch comes first), never through a path of the build machine.
+set_target_properties(tconv3d_torch PROPERTIES PREFIX lib SKIP_BUILD_RPATH ON)

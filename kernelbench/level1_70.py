@@ -1,0 +1,42 @@
+"""KernelBench level 1, problem 70: 3D transposed convolution, cubic kernel, every parameter in the constructor."""
+
+import torch
+from torch import Tensor, nn
+
+import tconv3d
+
+batch_size = 8
+in_channels = 48
+out_channels = 24
+kernel_size = 3
+depth, height, width = 96, 96, 96
+
+
+class ModelNew(nn.Module):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int = 0,
+        output_padding: int = 0,
+        dilation: int = 1,
+        groups: int = 1,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.conv_transpose3d = tconv3d.ConvTranspose3d(
+            in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv_transpose3d(x)
+
+
+def get_inputs() -> list[Tensor]:
+    return [torch.rand(batch_size, in_channels, depth, height, width)]
+
+
+def get_init_inputs() -> list[object]:
+    return [in_channels, out_channels, kernel_size]

@@ -1,0 +1,45 @@
+"""KernelBench level 1, problem 72: 3D transposed convolution, asymmetric kernel, strided, padded, grouped."""
+
+import torch
+from torch import Tensor, nn
+
+import tconv3d
+
+batch_size = 8
+in_channels = 32
+out_channels = 32
+kernel_size = (3, 5, 7)
+depth, height, width = 12, 24, 48
+stride = (2, 2, 2)
+padding = (1, 2, 3)
+output_padding = (1, 1, 1)
+groups = 4
+
+
+class ModelNew(nn.Module):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: tuple[int, int, int],
+        stride: tuple[int, int, int] = (1, 1, 1),
+        padding: tuple[int, int, int] = (0, 0, 0),
+        output_padding: tuple[int, int, int] = (0, 0, 0),
+        groups: int = 1,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.conv_transpose3d = tconv3d.ConvTranspose3d(
+            in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv_transpose3d(x)
+
+
+def get_inputs() -> list[Tensor]:
+    return [torch.rand(batch_size, in_channels, depth, height, width)]
+
+
+def get_init_inputs() -> list[object]:
+    return [in_channels, out_channels, kernel_size, stride, padding, output_padding, groups]

@@ -1,0 +1,210 @@
+"""Checks the KernelBench problems against plain PyTorch and times both, side by side in one process.
+
+python kernelbench/run.py [--problem 70 L2-100 ...] [--device cpu|cuda] [--scale small|full] [--json FILE]
+"""
+
+import argparse
+import copy
+import importlib
+import json
+import math
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from reference import PROBLEMS, reference
+from torch import Tensor, nn
+
+SMALL_BATCH = 2
+SMALL_FLOPS = 3e9
+TRIALS = 3
+# Enough rounds for a steady median, and few enough that the full problems end on a CPU.
+TIMED_SECONDS = 2.0
+LEAST_ROUNDS, MOST_ROUNDS = 5, 100
+
+HEADER = "problem     input                 PyTorch ms  tconv3d ms   speedup     error PyTorch err"
+
+
+@dataclass
+class Result:
+    problem: str
+    shape: list[int]
+    error: float
+    torch_error: float
+    allowed_error: float
+    torch_ms: float
+    tconv3d_ms: float
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= self.allowed_error
+
+    @property
+    def speedup(self) -> float:
+        return self.torch_ms / self.tconv3d_ms
+
+
+def build(make: Callable[[], nn.Module], device: str, seed: int = 0) -> nn.Module:
+    """The same seed gives both modules the same parameters: KernelBench's convention."""
+    torch.manual_seed(seed)
+    return make().to(device).eval()
+
+
+def check_parameters(model: nn.Module, plain: nn.Module) -> None:
+    state, plain_state = model.state_dict(), plain.state_dict()
+    if state.keys() != plain_state.keys():
+        raise SystemExit(f"parameters {list(state)} where PyTorch's module has {list(plain_state)}")
+    for name, value in state.items():
+        if not torch.equal(value, plain_state[name]):
+            raise SystemExit(f"the same seed gave another {name} than in PyTorch's module")
+
+
+def shrink(module: ModuleType, model: nn.Module) -> None:
+    """Cuts the module's batch and extents, keeping their proportions, until the problem has SMALL_FLOPS or less."""
+    weights = max(parameter.numel() for parameter in model.parameters())
+    module.batch_size = min(module.batch_size, SMALL_BATCH)
+    # Each voxel of the input meets each weight once.
+    while 2 * module.batch_size * module.depth * module.height * module.width * weights > SMALL_FLOPS:
+        for name in ("depth", "height", "width"):
+            setattr(module, name, math.ceil(getattr(module, name) * 3 / 4))
+
+
+def errors(model: nn.Module, plain: nn.Module, inputs: Sequence[Tensor]) -> tuple[float, float, float]:
+    """The largest errors of both against fp64, and the one allowed: twice PyTorch's and a rounding unit."""
+    exact = copy.deepcopy(plain).double()(*(x.double() for x in inputs))
+    result = model(*inputs)
+    if result.shape != exact.shape:
+        raise SystemExit(f"output shape {tuple(result.shape)} where PyTorch gives {tuple(exact.shape)}")
+    error = (result.double() - exact).abs().max().item()
+    torch_error = (plain(*inputs).double() - exact).abs().max().item()
+    rounding = torch.finfo(result.dtype).eps * exact.abs().max().item()
+    return error, torch_error, 2 * torch_error + rounding
+
+
+def excess(found: tuple[float, float, float]) -> float:
+    """How much of the allowed error was used; NaN is worse than any number."""
+    error, _, allowed = found
+    return math.inf if math.isnan(error) else error / allowed
+
+
+def seconds(call: Callable[[], Tensor], device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def interleaved_medians(calls: Sequence[Callable[[], Tensor]], device: str) -> list[float]:
+    """Milliseconds. The calls take turns, so that a change in the machine's speed meets all of them."""
+    for call in calls:
+        seconds(call, device)
+    samples: list[list[float]] = [[] for _ in calls]
+    end = time.perf_counter() + TIMED_SECONDS
+    while len(samples[0]) < LEAST_ROUNDS or (time.perf_counter() < end and len(samples[0]) < MOST_ROUNDS):
+        for call, times in zip(calls, samples):
+            times.append(seconds(call, device))
+    return [statistics.median(times) * 1e3 for times in samples]
+
+
+@torch.no_grad()
+def run_problem(problem: str, device: str, scale: str) -> Result:
+    module = importlib.import_module(problem)
+    init_inputs = module.get_init_inputs()
+    model = build(lambda: module.ModelNew(*init_inputs), device)
+    plain = build(lambda: reference(problem, init_inputs), device)
+    check_parameters(model, plain)
+    if scale == "small":
+        shrink(module, model)
+
+    trials = []
+    for trial in range(TRIALS):
+        torch.manual_seed(1 + trial)
+        inputs = [x.to(device) for x in module.get_inputs()]
+        trials.append(errors(model, plain, inputs))
+    worst = max(trials, key=excess)
+    torch_ms, tconv3d_ms = interleaved_medians([lambda: plain(*inputs), lambda: model(*inputs)], device)
+    return Result(problem, list(inputs[0].shape), *worst, torch_ms, tconv3d_ms)
+
+
+def row(result: Result) -> str:
+    shape = "x".join(map(str, result.shape))
+    return (
+        f"{result.problem:<11} {shape:<20} {result.torch_ms:>11.2f} {result.tconv3d_ms:>11.2f} {result.speedup:>8.2f}x"
+        f" {result.error:>9.1e} {result.torch_error:>11.1e}  {'ok' if result.passed else 'OVER BOUND'}"
+    )
+
+
+def problem_name(text: str) -> str:
+    """`70`, `L1-70`, `L2-100` or `level1_70` name a problem."""
+    for problem in PROBLEMS:
+        level, number = problem.removeprefix("level").split("_")
+        if text.lower() in (number, f"l{level}-{number}", problem):
+            return problem
+    raise argparse.ArgumentTypeError(f"no problem {text!r}; there are {', '.join(PROBLEMS)}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problem", nargs="+", type=problem_name, default=list(PROBLEMS), metavar="P")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--scale", choices=("small", "full"), help="default: small on the CPU, full on a GPU")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
+    arguments = parser.parse_args()
+    arguments.scale = arguments.scale or ("small" if arguments.device == "cpu" else "full")
+    return arguments
+
+
+def write_json(path: Path, results: Sequence[Result], arguments: argparse.Namespace) -> None:
+    facts = {
+        "device": torch.cuda.get_device_name()
+        if arguments.device == "cuda"
+        else platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "scale": arguments.scale,
+        "load_average": os.getloadavg()[0],
+        "results": [{**asdict(result), "passed": result.passed, "speedup": result.speedup} for result in results],
+    }
+    path.write_text(json.dumps(facts, indent=2) + "\n")
+
+
+def warn_if_busy() -> None:
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores / 2:
+        print(f"WARNING: load average {load:.1f} on {cores} cores: other programs are running, the times mean little")
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    print(f"torch {torch.__version__}, {arguments.device}, {torch.get_num_threads()} threads, float32, forward")
+    if arguments.scale == "small":
+        print(f"scale small: batch at most {SMALL_BATCH}, extents cut until at most {SMALL_FLOPS / 1e9:.0f} GFLOP")
+        print("             (--scale full runs KernelBench's own sizes)")
+    warn_if_busy()
+    print(HEADER)
+    results = []
+    for problem in arguments.problem:
+        if sys.stderr.isatty():
+            print(f"{problem} ...", end="\r", file=sys.stderr, flush=True)
+        results.append(run_problem(problem, arguments.device, arguments.scale))
+        print(row(results[-1]), flush=True)
+    mean = statistics.geometric_mean(result.speedup for result in results)
+    over = [result.problem for result in results if not result.passed]
+    print(f"geometric mean {mean:.2f}x PyTorch; {len(results) - len(over)} of {len(results)} within the error bound")
+    if arguments.json:
+        write_json(arguments.json, results, arguments)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""3D transposed convolution for PyTorch: the results of ``torch.nn.ConvTranspose3d``, sooner.
+
+>>> import torch, tconv3d
+>>> up = tconv3d.ConvTranspose3d(8, 4, kernel_size=2, stride=2)
+>>> up(torch.randn(1, 8, 4, 4, 4)).shape
+torch.Size([1, 4, 8, 8, 8])
+"""
+
+from . import _library
+from .accelerate import AccelerateReport, accelerate, disable, enable, is_enabled
+from .epilogue import Epilogue
+from .functional import conv_transpose3d
+from .nn import ConvTranspose3d, LazyConvTranspose3d
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AccelerateReport",
+    "ConvTranspose3d",
+    "Epilogue",
+    "LazyConvTranspose3d",
+    "accelerate",
+    "conv_transpose3d",
+    "disable",
+    "enable",
+    "is_enabled",
+]
+
+_library.load()

@@ -1,0 +1,31 @@
+"""The command line: `python -m tconv3d doctor | explain | bench | demo`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from . import __version__
+from .cli import bench, demo, doctor, explain
+
+_COMMANDS = {"doctor": doctor, "explain": explain, "bench": bench, "demo": demo}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tconv3d", description="3D transposed convolution for PyTorch")
+    parser.add_argument("--version", action="version", version=f"tconv3d {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, module in _COMMANDS.items():
+        text = (module.__doc__ or "").splitlines()[0]
+        module.add_arguments(commands.add_parser(name, help=text, description=text))
+    options = parser.parse_args(arguments)
+    try:
+        return int(_COMMANDS[options.command].run(options))
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        print(f"tconv3d {options.command}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

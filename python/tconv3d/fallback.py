@@ -1,0 +1,73 @@
+"""Which calls are tconv3d's, and why the others go to PyTorch's operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+#: PyTorch's own operator, whatever torch.nn.functional.conv_transpose3d is bound to (tconv3d.enable rebinds it).
+torch_conv_transpose3d = torch.conv_transpose3d
+
+_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_DEVICES = ("cpu", "meta")
+
+
+def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: Sequence[Tensor] = ()) -> str | None:
+    """Why tconv3d leaves this call to PyTorch; None when it takes it.
+
+    >>> import torch
+    >>> from tconv3d import fallback
+    >>> fallback.reason(torch.randn(1, 2, 3, 3, 3), torch.randn(2, 2, 3, 3, 3))
+    >>> fallback.reason(torch.ones(1, 2, 3, 3, 3, dtype=torch.int64), torch.randn(2, 2, 3, 3, 3))
+    'input is int64; tconv3d computes in float32, float64, bfloat16, float16'
+    """
+    if torch._C._are_functorch_transforms_active():
+        return "a torch.func transform (vmap, grad, jvp, …) is active"
+    if forward_ad._current_level >= 0:
+        return "forward-mode differentiation is active"
+    named = [("input", input), ("weight", weight)]
+    if bias is not None:
+        named.append(("bias", bias))
+    named.extend((f"epilogue operand {index}", operand) for index, operand in enumerate(operands))
+    for name, tensor in named:
+        why = _tensor_reason(name, tensor)
+        if why is not None:
+            return why
+        if tensor.device != input.device:
+            return f"{name} is on {tensor.device} and input on {input.device}"
+    if 0 in input.shape[-3:]:
+        # PyTorch takes this when the batch is empty as well, and says what is wrong when it is not.
+        return f"input has no voxels: its shape is {list(input.shape)}"
+    return None
+
+
+def _tensor_reason(name: str, tensor: Tensor) -> str | None:
+    if _dispatches_itself(tensor):
+        return f"{name} is a {type(tensor).__name__}, which has operators of its own"
+    if tensor.is_nested:
+        return f"{name} is a nested tensor"
+    if tensor.layout != torch.strided:
+        return f"{name} is {_word(tensor.layout)}, not dense"
+    if tensor.dtype not in _DTYPES:
+        return f"{name} is {_word(tensor.dtype)}; tconv3d computes in {', '.join(map(_word, _DTYPES))}"
+    if tensor.device.type not in _DEVICES:
+        return f"{name} is on {tensor.device}; tconv3d computes on the CPU"
+    return None
+
+
+def _dispatches_itself(tensor: Tensor) -> bool:
+    """Subclasses with `__torch_dispatch__` (DTensor, quantised weights, …) know PyTorch's operators, not ours."""
+    kind = type(tensor)
+    if kind is Tensor or kind is torch.nn.Parameter:
+        return False
+    # PyTorch's own tracing tensors ask each operator for its Meta kernel, which tconv3d has.
+    if kind.__module__.startswith(("torch._subclasses.", "torch._functorch.")):
+        return False
+    return kind.__torch_dispatch__ is not Tensor.__torch_dispatch__
+
+
+def _word(value: object) -> str:
+    return str(value).replace("torch.", "")

@@ -1,0 +1,25 @@
+#include "argument_checks.hpp"
+
+#include "tconv3d/error.hpp"
+
+namespace tconv3d {
+
+void require_present(const void* pointer, const std::string& what, const std::string& who) {
+    if (pointer == nullptr) throw Error(who + " needs " + what + ", got a null pointer");
+}
+
+void require_operands(const Problem& problem, const Epilogue& epilogue, const std::vector<const void*>& operands,
+                      const std::string& who) {
+    const size_t expected = static_cast<size_t>(epilogue.operand_count());
+    if (operands.size() != expected)
+        throw Error("epilogue '" + epilogue.str() + "' takes " + std::to_string(expected) + " tensors, got " +
+                    std::to_string(operands.size()));
+    for (const Step& step : epilogue.steps()) {
+        const bool holds_nothing = takes_residual(step.kind) && problem.batch == 0;
+        if (step.operand < 0 || holds_nothing) continue;
+        const std::string what = "operand " + std::to_string(step.operand) + " (" + name(step.kind) + ")";
+        require_present(operands[static_cast<size_t>(step.operand)], what, who);
+    }
+}
+
+} // namespace tconv3d

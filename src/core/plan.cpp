@@ -1,0 +1,100 @@
+#include "tconv3d/plan.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <string_view>
+
+#include "argument_checks.hpp"
+#include "implementation.hpp"
+#include "tconv3d/error.hpp"
+
+namespace tconv3d {
+
+namespace {
+
+constexpr size_t kWorkspaceAlignment = 64;
+
+/// The implementation that TCONV3D_IMPL names; empty when none is forced.
+std::string forced_implementation() {
+    const char* forced = std::getenv("TCONV3D_IMPL");
+    if (forced == nullptr || *forced == '\0') return {};
+    std::string known;
+    for (const Implementation& implementation : implementation_list()) {
+        if (std::string_view(forced) == implementation.name) return forced;
+        known += std::string(known.empty() ? "" : ", ") + implementation.name;
+    }
+    throw Error(std::string("TCONV3D_IMPL=") + forced + " names no implementation; there are: " + known);
+}
+
+/// Tensors with a batch of 0 hold nothing: their pointers may be null.
+void check_arguments(const Problem& problem, const Epilogue& epilogue, const Arguments& arguments) {
+    const bool batched = problem.batch > 0;
+    const auto require = [&](const void* pointer, const char* what) {
+        require_present(pointer, what, name(problem.direction));
+    };
+    switch (problem.direction) {
+    case Direction::fwd:
+        if (batched) require(arguments.src, "src");
+        require(arguments.weight, "weight");
+        if (batched) require(arguments.dst, "dst");
+        break;
+    case Direction::bwd_data:
+        if (batched) require(arguments.grad_dst, "grad_dst");
+        require(arguments.weight, "weight");
+        if (batched) require(arguments.grad_src, "grad_src");
+        break;
+    case Direction::bwd_weight:
+        if (batched) require(arguments.src, "src");
+        if (batched) require(arguments.grad_dst, "grad_dst");
+        require(arguments.grad_weight, "grad_weight");
+        break;
+    }
+    require_operands(problem, epilogue, arguments.operands, name(problem.direction));
+}
+
+struct AlignedDelete {
+    void operator()(void* memory) const { ::operator delete(memory, std::align_val_t(kWorkspaceAlignment)); }
+};
+
+} // namespace
+
+Plan::Plan(const Problem& problem, const Epilogue& epilogue) : problem_(problem), epilogue_(epilogue) {
+    problem_.validate();
+    if (problem_.direction != Direction::fwd && !epilogue_.empty())
+        throw Error("an epilogue belongs to fwd, got '" + epilogue_.str() + "' with " + name(problem_.direction));
+    const std::string forced = forced_implementation();
+    for (const Implementation& implementation : implementation_list()) {
+        const bool passed_over = !forced.empty() && forced != implementation.name;
+        const std::string reason = passed_over ? "TCONV3D_IMPL=" + forced : implementation.reject(problem_, epilogue_);
+        if (reason.empty()) {
+            implementation_ = implementation.name;
+            kernel_ = implementation.prepare(problem_, epilogue_);
+            return;
+        }
+        if (!passed_over && !forced.empty())
+            throw Error("TCONV3D_IMPL=" + forced + " cannot take " + problem_.str() + ": " + reason);
+        rejections_.push_back({implementation.name, reason});
+    }
+    throw Error("no implementation takes " + problem_.str());
+}
+
+void Plan::execute(const Arguments& arguments, Executor& executor, void* workspace) const {
+    check_arguments(problem_, epilogue_, arguments);
+    const size_t bytes = workspace_bytes(executor.workers());
+    if (bytes > 0 && workspace == nullptr)
+        throw Error("implementation " + implementation_ + " needs a workspace of " + std::to_string(bytes) +
+                    " bytes, got a null pointer");
+    if (bytes > 0 && reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment != 0)
+        throw Error("the workspace must be aligned to " + std::to_string(kWorkspaceAlignment) + " bytes");
+    kernel_->execute(arguments, executor, workspace);
+}
+
+void Plan::execute(const Arguments& arguments, Executor& executor) const {
+    const size_t bytes = workspace_bytes(executor.workers());
+    const std::unique_ptr<void, AlignedDelete> workspace(
+        bytes > 0 ? ::operator new(bytes, std::align_val_t(kWorkspaceAlignment)) : nullptr);
+    execute(arguments, executor, workspace.get());
+}
+
+} // namespace tconv3d

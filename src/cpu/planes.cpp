@@ -1,0 +1,78 @@
+#include "planes.hpp"
+
+#include <algorithm>
+
+#include "gather.hpp"
+#include "isa.hpp"
+#include "kernels.hpp"
+#include "reduce.hpp"
+
+namespace tconv3d::cpu {
+
+namespace {
+
+/// Phases are listed one by one; beyond this stride the list itself would cost more than the reference.
+constexpr int64_t kLargestStride = 1024;
+
+} // namespace
+
+#if defined(TCONV3D_X86)
+namespace avx512 {
+const Kernels<float>& kernels_f32();
+const Kernels<double>& kernels_f64();
+} // namespace avx512
+namespace avx2 {
+const Kernels<float>& kernels_f32();
+const Kernels<double>& kernels_f64();
+} // namespace avx2
+#endif
+namespace portable {
+const Kernels<float>& kernels_f32();
+const Kernels<double>& kernels_f64();
+} // namespace portable
+
+template <>
+const Kernels<float>& kernels<float>(Isa isa) {
+#if defined(TCONV3D_X86)
+    if (isa == Isa::avx512) return avx512::kernels_f32();
+    if (isa == Isa::avx2) return avx2::kernels_f32();
+#endif
+    (void)isa;
+    return portable::kernels_f32();
+}
+
+template <>
+const Kernels<double>& kernels<double>(Isa isa) {
+#if defined(TCONV3D_X86)
+    if (isa == Isa::avx512) return avx512::kernels_f64();
+    if (isa == Isa::avx2) return avx2::kernels_f64();
+#endif
+    (void)isa;
+    return portable::kernels_f64();
+}
+
+std::string reject_planes(const Problem& problem, const Epilogue&) {
+    const int64_t stride = *std::max_element(problem.stride.begin(), problem.stride.end());
+    if (stride > kLargestStride) {
+        return "stride " + str(problem.stride) + " exceeds " + std::to_string(kLargestStride);
+    }
+    return "";
+}
+
+std::unique_ptr<Kernel> prepare_planes(const Problem& problem, const Epilogue& epilogue) {
+    const Isa isa = chosen_isa();
+    if (problem.direction == Direction::bwd_weight) return make_reduce(problem, isa);
+    return make_gather(problem, epilogue, isa);
+}
+
+std::string machine_json_isas() {
+    std::string json = "[";
+    for (const IsaStatus& status : isa_statuses()) {
+        if (json.size() > 1) json += ", ";
+        json += std::string("{\"name\": \"") + name(status.isa) +
+                "\", \"available\": " + (status.available ? "true" : "false") + ", \"why\": \"" + status.why + "\"}";
+    }
+    return json + "]";
+}
+
+} // namespace tconv3d::cpu

@@ -1,0 +1,237 @@
+#pragma once
+
+#include "types.cuh"
+
+// One function for each machine instruction that C++ has no word for. Addresses named `shared_*` are byte addresses
+// in shared memory, from shared_address(). What needs sm_90a says so; the rest runs on sm_80 and later.
+namespace ptx {
+
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// ---- Conversions. The 16-bit types travel as their bits. ----
+
+__device__ __forceinline__ float bf16_to_float(uint16_t bits) {
+    return __uint_as_float(static_cast<uint32_t>(bits) << 16);
+}
+
+/// Rounds to nearest, ties to even, as every conversion here but tf32 does.
+__device__ __forceinline__ uint16_t float_to_bf16(float value) {
+    uint16_t bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ float f16_to_float(uint16_t bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+__device__ __forceinline__ uint16_t float_to_f16(float value) {
+    uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+/// Two values in one word, `low` in the lower half.
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
+    uint32_t word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+
+__device__ __forceinline__ uint32_t pack_f16(float low, float high) {
+    uint32_t word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+
+/// Rounds to tf32, ties away from zero. Without it the tensor cores cut the low bits off.
+__device__ __forceinline__ uint32_t float_to_tf32(float value) {
+    uint32_t bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+    return bits;
+}
+
+// ---- Asynchronous copies by the computing threads ----
+
+/// Copies kBytes (4, 8 or 16; both addresses aligned to it), of which the first `valid_bytes` are read and the rest
+/// become zero. 16 bytes pass by L1.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(uint32_t shared_dst, const void* src, int valid_bytes = kBytes) {
+    static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "cp.async moves 4, 8 or 16 bytes");
+    if constexpr (kBytes == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_dst), "l"(src), "r"(valid_bytes)
+                     : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_dst), "l"(src), "n"(kBytes),
+                     "r"(valid_bytes)
+                     : "memory");
+    }
+}
+
+/// Closes the group of this thread's copies so far.
+__device__ __forceinline__ void copy_async_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// Waits until at most kPending of this thread's groups are under way.
+template <int kPending>
+__device__ __forceinline__ void copy_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// ---- Tensor cores, one warp at a time ----
+
+/// Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
+__device__ __forceinline__ void load_matrices(uint32_t (&matrices)[4], uint32_t shared_row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(shared_row)
+                 : "memory");
+}
+
+/// The same, each matrix transposed.
+__device__ __forceinline__ void load_matrices_transposed(uint32_t (&matrices)[4], uint32_t shared_row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(shared_row)
+                 : "memory");
+}
+
+// Fragments, with g = lane / 4 and t = lane % 4: c holds rows g (c[0], c[1]) and g + 8 (c[2], c[3]), columns 2t, 2t + 1.
+
+/// c += a * b, m16n8k8. a: rows g, g + 8, g, g + 8 of columns t, t, t + 4, t + 4; b: rows t, t + 4 of column g.
+__device__ __forceinline__ void mma_tf32(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// c += a * b, m16n8k16. As for tf32, with words of two neighbours along k: columns 2t, 2t + 1 and 2t + 8, 2t + 9.
+__device__ __forceinline__ void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+__device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// ---- Barriers in shared memory, 8 bytes each (sm_90a) ----
+
+__device__ __forceinline__ void barrier_init(uint32_t shared_barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_barrier), "r"(arrivals) : "memory");
+}
+
+/// After barrier_init and before __syncthreads: makes the barriers visible to the copy engine.
+__device__ __forceinline__ void fence_barrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(uint32_t shared_barrier) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_barrier) : "memory");
+}
+
+/// Arrives, and has the phase wait for this many bytes of copies too.
+__device__ __forceinline__ void barrier_arrive_expect(uint32_t shared_barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_barrier), "r"(bytes) : "memory");
+}
+
+/// Waits for the end of the phase of this parity: phases count 0, 1, 0, 1, ... from barrier_init.
+__device__ __forceinline__ void barrier_wait(uint32_t shared_barrier, int parity) {
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(shared_barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+/// Orders this thread's plain accesses to shared memory before later ones of the copy engine and of wgmma (sm_90a).
+__device__ __forceinline__ void fence_shared_async() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- Copies by the copy engine, one thread issues them (sm_90a) ----
+
+/// An encoded tensor, passed to kernels as `const __grid_constant__ TensorMap`.
+struct alignas(64) TensorMap {
+    uint64_t words[16];
+};
+
+/// Copies `bytes`, a multiple of 16, between addresses aligned to 16; the barrier counts them when they have arrived.
+__device__ __forceinline__ void copy_bulk(uint32_t shared_dst, const void* src, int bytes, uint32_t shared_barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_dst),
+                 "l"(src), "r"(bytes), "r"(shared_barrier)
+                 : "memory");
+}
+
+/// Copies the box that starts at (n, c, d, h, w) in the order of extents; what lies outside the tensor reads as zero.
+/// The start along w, the contiguous dimension, must fall on 16 bytes.
+__device__ __forceinline__ void copy_box(uint32_t shared_dst, const TensorMap& map, int n, int c, int d, int h, int w,
+                                         uint32_t shared_barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_dst),
+                 "l"(&map), "r"(shared_barrier), "r"(w), "r"(h), "r"(d), "r"(c), "r"(n)
+                 : "memory");
+}
+
+/// Fetches the description of a tensor ahead of its first copy.
+__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// ---- Warpgroup matrix multiplication (sm_90a) ----
+
+/// Before the first wgmma on registers that this thread has written.
+__device__ __forceinline__ void wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/// Closes the group of wgmmas so far.
+__device__ __forceinline__ void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// Waits until at most kPending groups are under way.
+template <int kPending>
+__device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+enum class Swizzle : uint64_t { none = 0, bytes128 = 1, bytes64 = 2, bytes32 = 3 };
+
+/// Describes a K-major operand in shared memory. Without swizzle its cores are 8 rows of 16 bytes, `leading_bytes`
+/// apart along k and `stride_bytes` apart along the rows. With swizzle, groups of 8 rows are `stride_bytes` apart.
+__device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t shared_start, uint32_t leading_bytes,
+                                                     uint32_t stride_bytes, Swizzle swizzle) {
+    const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
+    return field(shared_start) | field(leading_bytes) << 16 | field(stride_bytes) << 32 |
+           static_cast<uint64_t>(swizzle) << 62;
+}
+
+// ---- Registers of a warpgroup (sm_90a): the producers give theirs to the consumers. Counts are multiples of 8. ----
+
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+template <int kRegisters>
+__device__ __forceinline__ void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+} // namespace ptx

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import tconv3d  # noqa: F401  (loads the ops)
+
+MACHINE = json.loads(torch.ops.tconv3d.machine())
+ISAS = [isa["name"] for isa in MACHINE["isas"] if isa["available"]]
+FORCED = ["reference", *ISAS]
+
+
+def pytest_report_header() -> list[str]:
+    absent = [f"{isa['name']} ({isa['why']})" for isa in MACHINE["isas"] if not isa["available"]]
+    return [f"tconv3d on: {', '.join(FORCED)}; not on: {', '.join(absent) or 'none'}"]
+
+
+def force(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The library reads both variables on each call."""
+    if name == "reference":
+        monkeypatch.setenv("TCONV3D_IMPL", "reference")
+    else:
+        monkeypatch.setenv("TCONV3D_ISA", name)
+
+
+@pytest.fixture(params=FORCED)
+def forced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a test with the double reference and with each instruction set of this machine."""
+    force(monkeypatch, request.param)
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Puts the number of threads back after a test that changes it."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)

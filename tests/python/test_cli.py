@@ -1,0 +1,133 @@
+"""`python -m tconv3d`: doctor, explain and bench, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tconv3d
+from conftest import MACHINE
+
+PROBLEM = "n1 ci2 co3 2x3x4 k3 s2 p1"
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.run(
+        [sys.executable, "-m", "tconv3d", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+        timeout=300,
+    )
+
+
+def succeed(*arguments: str, **environment: str) -> str:
+    done = run(*arguments, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_doctor_tells_what_the_machine_has() -> None:
+    out = succeed("doctor")
+    assert tconv3d.__version__ in out
+    for isa in MACHINE["isas"]:
+        assert isa["name"] in out
+        assert isa["available"] or isa["why"] in out
+    for name in MACHINE["implementations"]:
+        assert name in out
+
+
+def test_doctor_names_the_forced_instruction_set() -> None:
+    lines = succeed("doctor", TCONV3D_ISA="portable").splitlines()
+    assert any("portable" in line and "chosen" in line for line in lines)
+
+
+def test_explain_says_what_runs_and_why() -> None:
+    out = succeed("explain", PROBLEM)
+    for word in ("n1 ci2 co3", "k3", "3x5x7", MACHINE["implementations"][0], "GFLOP"):
+        assert word in out
+
+
+def test_explain_shows_the_epilogue() -> None:
+    assert "clamp(min=-1) div(2)" in succeed("explain", PROBLEM, "--epilogue", "clamp(min=-1) div(2)", "--no-measure")
+
+
+def test_explain_tells_why_others_were_passed_over() -> None:
+    out = succeed("explain", PROBLEM, "--no-measure", TCONV3D_IMPL="reference")
+    assert "reference" in out
+    assert "TCONV3D_IMPL" in out
+
+
+def test_explain_finds_problems_by_name() -> None:
+    assert "96x96x96" in succeed("explain", "kb1_70", "--no-measure")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mentions"),
+    [
+        (("explain", "n1 ci2 co3 2x3x4 k3 q7"), "q7"),
+        (("explain", "n1 ci2 co3 1x1x1 k1 p1"), "-1"),
+        (("explain", PROBLEM, "--epilogue", "blur"), "blur"),
+        (("bench", "--filter", "no_such_problem"), "no_such_problem"),
+        (("bench", "--problems", "no_such_file"), "no_such_file"),
+    ],
+    ids=str,
+)
+def test_bad_input_gets_one_line(arguments: tuple[str, ...], mentions: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 1
+    assert mentions in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("no_such_command",), ("bench", "--directions", "sideways")], ids=str)
+def test_bad_usage(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "usage" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, Path]:
+    """Standard output, standard error and folder of one small run."""
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "tiny.txt").write_text(
+        f"# two problems\ntiny: {PROBLEM}   # small\n\nother: {PROBLEM} op1   # small too\n"
+    )
+    done = run(
+        "bench", "--problems", str(folder / "tiny.txt"), "--filter", "tiny", "--layout", "ncdhw,ndhwc",
+        "--directions", "fwd,bwd_weight", "--seconds", "0.01",
+        "--json", str(folder / "out.json"), "--plot", str(folder / "out.png"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, done.stderr, folder
+
+
+def test_bench_shows_progress_and_a_table(bench: tuple[str, str, Path]) -> None:
+    out, progress, _ = bench
+    assert "4/4" in progress
+    assert "tiny" in out
+    assert "other" not in out
+
+
+def test_bench_writes_every_number_as_json(bench: tuple[str, str, Path]) -> None:
+    data = json.loads((bench[2] / "out.json").read_text())
+    text = json.dumps(data)
+    rows = next(value for value in data.values() if isinstance(value, list) and value and "tconv3d_ms" in value[0])
+    assert len(rows) == 4
+    assert {(row["direction"], row["layout"]) for row in rows} == {
+        (direction, layout) for direction in ("fwd", "bwd_weight") for layout in ("ncdhw", "ndhwc")
+    }
+    assert all(row["tconv3d_ms"] > 0 and row["torch_ms"] > 0 and row["agrees"] for row in rows)
+    assert tconv3d.__version__ in text
+
+
+def test_bench_writes_a_plot(bench: tuple[str, str, Path]) -> None:
+    pytest.importorskip("matplotlib", reason="the plot needs matplotlib, which is not installed")
+    assert (bench[2] / "out.png").read_bytes().startswith(b"\x89PNG")

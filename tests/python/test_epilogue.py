@@ -1,0 +1,190 @@
+"""The fused epilogue against the same chain in PyTorch's operators."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import chains
+from conftest import FORCED, force
+from oracle import DTYPES, LAYOUTS
+from tconv3d import Epilogue, conv_transpose3d
+
+SRC, WEIGHT, BIAS = (2, 5, 3, 4, 17), (5, 7, 3, 2, 3), (7,)
+SETTINGS = {"stride": (1, 2, 2), "padding": (1, 0, 1)}
+DST = (2, 7, 3, 8, 33)
+INFINITE = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e30, -1e30, 88.0, -88.0, 104.0, -104.0, 3.0, -3.0]
+
+
+def tensors(dtype: torch.dtype) -> list[Tensor]:
+    return [(torch.randn(shape, dtype=torch.float64) / 3).to(dtype) for shape in (SRC, WEIGHT, BIAS)]
+
+
+@pytest.mark.parametrize("name", chains.ALL)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_values(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a few roundings of the chain in double precision, for each implementation and layout."""
+    arguments, operands = tensors(dtype), chains.operands(DST, dtype)
+    exact = chains.ALL[name](*(operand.double() for operand in operands))(
+        F.conv_transpose3d(*(argument.double() for argument in arguments), **SETTINGS)
+    )
+    accumulator = torch.float64 if dtype == torch.float64 else torch.float32
+    tolerance = torch.finfo(dtype).eps + 64 * torch.finfo(accumulator).eps
+    for forced in FORCED:
+        force(monkeypatch, forced)
+        for layout, memory_format in LAYOUTS.items():
+            src = arguments[0].contiguous(memory_format=memory_format)
+            dst = conv_transpose3d(src, *arguments[1:], **SETTINGS, epilogue=chains.ALL[name](*operands))
+            assert dst.dtype == dtype
+            torch.testing.assert_close(
+                dst.double(), exact, rtol=tolerance, atol=tolerance, msg=lambda m, at=(forced, layout): f"{at}: {m}"
+            )
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("name", chains.ALL)
+def test_gradients(name: str) -> None:
+    """Each gradient, of the operands too, is PyTorch's; in both layouts."""
+    for memory_format in LAYOUTS.values():
+        results = []
+        for fused in (True, False):
+            torch.manual_seed(1)
+            arguments, operands = tensors(torch.float64), chains.operands(DST)
+            leaves = [tensor.requires_grad_() for tensor in (*arguments, *operands)]
+            epilogue = chains.ALL[name](*operands)
+            src = arguments[0].contiguous(memory_format=memory_format)
+            if fused:
+                dst = conv_transpose3d(src, *arguments[1:], **SETTINGS, epilogue=epilogue)
+            else:
+                dst = epilogue(F.conv_transpose3d(src, *arguments[1:], **SETTINGS))
+            results.append(torch.autograd.grad(dst, leaves, torch.randn_like(dst), allow_unused=True))
+        torch.testing.assert_close(*results, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", ["relu", "silu", "batch_norm_relu", "all_operands"])
+def test_gradients_in_other_dtypes(name: str, dtype: torch.dtype) -> None:
+    """Same dtype as the leaf, and close to the gradient in double precision."""
+    torch.manual_seed(1)
+    arguments, operands = tensors(dtype), chains.operands(DST, dtype)
+    grads = []
+    for cast in (dtype, torch.float64):
+        leaves = [tensor.detach().to(cast).requires_grad_() for tensor in (*arguments, *operands)]
+        epilogue = chains.ALL[name](*leaves[3:])
+        if cast == dtype:
+            dst = conv_transpose3d(*leaves[:3], **SETTINGS, epilogue=epilogue)
+        else:
+            dst = epilogue(F.conv_transpose3d(*leaves[:3], **SETTINGS))
+        grads.append(torch.autograd.grad(dst, leaves, torch.ones_like(dst), allow_unused=True))
+    for ours, exact in zip(*grads):
+        assert (ours is None) == (exact is None)
+        if ours is not None:
+            assert ours.dtype == dtype
+            error = (ours.double() - exact).abs().max() / exact.abs().max()
+            assert error < 8 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("name", chains.STEPS)
+@pytest.mark.parametrize("forced", FORCED)
+def test_nan_infinity_and_large_values(name: str, forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values and gradients are PyTorch's: NaN stays NaN, saturated steps saturate, nothing overflows on the way."""
+    force(monkeypatch, forced)
+    values = torch.tensor(INFINITE).view(1, 1, 1, 1, -1)
+    operands = (torch.tensor([1.5]), torch.tensor([-0.5]), torch.full_like(values, 2.0), torch.full_like(values, 3.0))
+    epilogue = chains.STEPS[name](*operands)
+    outcomes = []
+    for fused in (True, False):
+        src = values.clone().requires_grad_()
+        one = torch.ones(1, 1, 1, 1, 1)
+        dst = conv_transpose3d(src, one, epilogue=epilogue) if fused else epilogue(src * one)
+        outcomes.append((dst.detach(), torch.autograd.grad(dst, src, torch.ones_like(dst))[0]))
+    torch.testing.assert_close(outcomes[0][0], outcomes[1][0], equal_nan=True, rtol=1e-5, atol=1e-30)
+    finite = torch.tensor(INFINITE).isfinite()
+    ours, theirs = (gradient[..., finite] for _, gradient in outcomes)
+    torch.testing.assert_close(ours, theirs, equal_nan=True, rtol=1e-5, atol=1e-30)
+
+
+def test_clamp_propagates_nan() -> None:
+    src = torch.full((1, 1, 1, 1, 3), float("nan"))
+    dst = conv_transpose3d(src, torch.ones(1, 1, 1, 1, 1), epilogue=Epilogue().clamp(-1.0, 1.0).relu())
+    assert dst.isnan().all()
+
+
+def test_the_epilogue_sees_the_bias() -> None:
+    """It is applied to accumulator + bias, also where no tap reaches an output."""
+    src, weight, bias = torch.zeros(1, 1, 2, 2, 2), torch.ones(1, 2, 1, 1, 1), torch.tensor([-3.0, 4.0])
+    dst = conv_transpose3d(src, weight, bias, stride=3, epilogue=Epilogue().relu().add(1.0))
+    assert torch.equal(dst[0, 0], torch.full((4, 4, 4), 1.0))
+    assert torch.equal(dst[0, 1], torch.full((4, 4, 4), 5.0))
+
+
+def test_rounded_once() -> None:
+    """bf16: the chain runs on the fp32 accumulator; rounding between the steps would lose the small terms."""
+    src, weight = torch.full((1, 1, 1, 1, 1), 256.0).bfloat16(), torch.ones(1, 1, 1, 1, 1).bfloat16()
+    dst = conv_transpose3d(src, weight, epilogue=Epilogue().add(0.5).add(-256.0))
+    assert dst.item() == 0.5
+
+
+def test_unbatched_with_operands() -> None:
+    src, weight = torch.randn(5, 3, 4, 4), torch.randn(5, 7, 2, 2, 2)
+    epilogue = Epilogue().channel_mul(torch.randn(7)).residual_add(torch.randn(7, 4, 5, 5)).relu()
+    torch.testing.assert_close(
+        conv_transpose3d(src, weight, epilogue=epilogue), epilogue(F.conv_transpose3d(src, weight))
+    )
+
+
+@pytest.mark.parametrize("transform", ["expanded", "channels_last", "sliced"])
+def test_residuals_that_are_views(transform: str) -> None:
+    src, weight = torch.randn(2, 5, 3, 4, 4), torch.randn(5, 7, 2, 2, 2)
+    residual = {
+        "expanded": torch.randn(1, 7, 1, 5, 1).expand(2, 7, 4, 5, 5),
+        "channels_last": torch.randn(2, 7, 4, 5, 5).contiguous(memory_format=torch.channels_last_3d),
+        "sliced": torch.randn(2, 14, 4, 5, 10)[:, ::2, ..., 1::2],
+    }[transform]
+    epilogue = Epilogue().channel_mul(torch.randn(14)[::2]).residual_mul(residual)
+    torch.testing.assert_close(
+        conv_transpose3d(src, weight, epilogue=epilogue), epilogue(F.conv_transpose3d(src, weight))
+    )
+
+
+def test_operands_under_autocast() -> None:
+    src, weight = torch.randn(2, 5, 3, 4, 4), torch.randn(5, 7, 2, 2, 2)
+    epilogue = Epilogue().channel_mul(torch.randn(7)).residual_add(torch.randn(2, 7, 4, 5, 5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        dst = conv_transpose3d(src, weight, epilogue=epilogue)
+    assert dst.dtype == torch.bfloat16
+    torch.testing.assert_close(dst.float(), epilogue(F.conv_transpose3d(src, weight)), rtol=0.05, atol=0.1)
+
+
+@pytest.mark.parametrize("name", chains.ALL)
+def test_text_form_is_what_explain_shows(name: str) -> None:
+    """The chain's text goes to the library and comes back unchanged."""
+    text = chains.ALL[name](*chains.operands(DST)).text
+    assert text in torch.ops.tconv3d.explain("n2 ci5 co7 3x4x5 k3", text)
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-45, 1e300, -7.0, 1 / 3, 123456789.0, 1e-7])
+def test_constants_keep_every_digit(value: float) -> None:
+    src, weight = torch.ones(1, 1, 1, 1, 1, dtype=torch.float64), torch.zeros(1, 1, 1, 1, 1, dtype=torch.float64)
+    assert conv_transpose3d(src, weight, epilogue=Epilogue().add(value)).item() == value
+
+
+def test_repr_reads_as_python() -> None:
+    epilogue = Epilogue().clamp(min=-1.0).div(2.0).gelu("tanh")
+    assert eval(repr(epilogue)) == epilogue
+    assert repr(Epilogue().channel_add(torch.ones(3))) == "Epilogue().channel_add(Tensor[3])"
+
+
+def test_chains_are_values() -> None:
+    """Each method returns another chain and leaves the first alone; equal chains are equal."""
+    base = Epilogue().relu()
+    longer = base.add(1.0)
+    assert base.text == "relu"
+    assert longer.text == "relu add(1)"
+    assert base == Epilogue().relu()
+    assert base != longer
+    assert hash(base) == hash(Epilogue().relu())
+    with pytest.raises(AttributeError):
+        base.steps = ()  # type: ignore[misc]

@@ -1,0 +1,150 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include "convert.hpp"
+#include "executor.hpp"
+#include "tconv3d/epilogue_bwd.hpp"
+#include "tconv3d/plan.hpp"
+
+/// The CPU kernels: dense tensors in the problem's layout, a workspace and PyTorch's threads for the core.
+namespace tconv3d::ops {
+
+namespace {
+
+at::Tensor make(const std::vector<int64_t>& sizes, const at::Tensor& like, at::MemoryFormat format) {
+    return at::empty(sizes, like.options().memory_format(format));
+}
+
+/// An output that was not asked for.
+at::Tensor nothing(const at::Tensor& like) {
+    return at::empty({0}, like.options());
+}
+
+void execute(const Plan& plan, const Arguments& arguments) {
+    TorchExecutor executor;
+    const auto bytes = static_cast<int64_t>(plan.workspace_bytes(executor.workers()));
+    const at::Tensor workspace = at::empty({bytes}, at::TensorOptions(at::kByte));
+    plan.execute(arguments, executor, workspace.data_ptr());
+}
+
+/// Residuals in the layout of dst, channel values one after the other.
+std::vector<at::Tensor> dense(at::TensorList operands, const Problem& problem) {
+    std::vector<at::Tensor> tensors;
+    for (const at::Tensor& operand : operands)
+        tensors.push_back(operand.dim() == 1 ? operand.contiguous() : operand.contiguous(format(problem)));
+    return tensors;
+}
+
+std::vector<const void*> pointers(const std::vector<at::Tensor>& tensors) {
+    std::vector<const void*> result;
+    for (const at::Tensor& tensor : tensors) result.push_back(tensor.data_ptr());
+    return result;
+}
+
+/// preactivation: where to leave it; null when nobody asks.
+at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
+                   const Geometry& geometry, Text epilogue_text, at::TensorList operands, at::Tensor* preactivation) {
+    const Problem problem = fwd_problem(src, weight, bias, geometry);
+    const Plan plan(problem, checked_epilogue(epilogue_text, operands, problem, src));
+    const at::Tensor dense_src = src.contiguous(format(problem));
+    const at::Tensor dense_weight = weight.contiguous();
+    const at::Tensor dense_bias = bias.has_value() && bias->defined() ? bias->contiguous() : at::Tensor();
+    const std::vector<at::Tensor> dense_operands = dense(operands, problem);
+    const at::Tensor dst = make(dst_sizes(problem), src, format(problem));
+
+    Arguments arguments;
+    arguments.src = dense_src.data_ptr();
+    arguments.weight = dense_weight.data_ptr();
+    if (dense_bias.defined()) arguments.bias = dense_bias.data_ptr();
+    arguments.operands = pointers(dense_operands);
+    arguments.dst = dst.data_ptr();
+    if (preactivation != nullptr && plan.epilogue().saved() == Saved::preactivation) {
+        *preactivation = at::empty_like(dst);
+        arguments.preactivation = preactivation->data_ptr();
+    }
+    execute(plan, arguments);
+    return dst;
+}
+
+at::Tensor fwd_cpu(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
+                   const Geometry& geometry, Text epilogue, at::TensorList operands) {
+    return run_fwd(src, weight, bias, geometry, epilogue, operands, nullptr);
+}
+
+std::tuple<at::Tensor, at::Tensor> fwd_saved_cpu(const at::Tensor& src, const at::Tensor& weight,
+                                                 const OptionalTensor& bias, const Geometry& geometry, Text epilogue,
+                                                 at::TensorList operands) {
+    at::Tensor preactivation = nothing(src);
+    at::Tensor dst = run_fwd(src, weight, bias, geometry, epilogue, operands, &preactivation);
+    return {dst, preactivation};
+}
+
+at::Tensor bwd_data_cpu(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
+    const Problem problem = bwd_data_problem(grad_dst, weight, geometry);
+    const at::Tensor dense_grad_dst = grad_dst.contiguous(format(problem));
+    const at::Tensor dense_weight = weight.contiguous();
+    const at::Tensor grad_src = make(src_sizes(problem), grad_dst, format(problem));
+
+    Arguments arguments;
+    arguments.grad_dst = dense_grad_dst.data_ptr();
+    arguments.weight = dense_weight.data_ptr();
+    arguments.grad_src = grad_src.data_ptr();
+    execute(Plan(problem), arguments);
+    return grad_src;
+}
+
+std::tuple<at::Tensor, at::Tensor> bwd_weight_cpu(const at::Tensor& src, const at::Tensor& grad_dst,
+                                                  at::IntArrayRef kernel, const Geometry& geometry, bool with_bias) {
+    const Problem problem = bwd_weight_problem(src, grad_dst, kernel, geometry);
+    const at::Tensor dense_src = src.contiguous(format(problem));
+    const at::Tensor dense_grad_dst = grad_dst.contiguous(format(problem));
+    const at::Tensor grad_weight = make(weight_sizes(problem), src, at::MemoryFormat::Contiguous);
+    const at::Tensor grad_bias = with_bias ? at::empty({problem.dst_channels}, src.options()) : nothing(src);
+
+    Arguments arguments;
+    arguments.src = dense_src.data_ptr();
+    arguments.grad_dst = dense_grad_dst.data_ptr();
+    arguments.grad_weight = grad_weight.data_ptr();
+    if (with_bias) arguments.grad_bias = grad_bias.data_ptr();
+    execute(Plan(problem), arguments);
+    return {grad_weight, grad_bias};
+}
+
+std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_cpu(const at::Tensor& grad_dst, const at::Tensor& saved,
+                                                                 Text epilogue_text, at::TensorList operands) {
+    const Problem problem = epilogue_problem(grad_dst);
+    const Epilogue epilogue = checked_epilogue(epilogue_text, operands, problem, grad_dst);
+    check_saved(saved, epilogue, grad_dst);
+    const at::Tensor dense_grad_dst = grad_dst.contiguous(format(problem));
+    const at::Tensor dense_saved =
+        epilogue.saved() == Saved::nothing ? at::Tensor() : saved.contiguous(format(problem));
+    const std::vector<at::Tensor> dense_operands = dense(operands, problem);
+    const at::Tensor grad_preactivation = make(dst_sizes(problem), grad_dst, format(problem));
+
+    EpilogueGradients gradients;
+    gradients.grad_dst = dense_grad_dst.data_ptr();
+    if (dense_saved.defined()) gradients.saved = dense_saved.data_ptr();
+    gradients.operands = pointers(dense_operands);
+    gradients.grad_preactivation = grad_preactivation.data_ptr();
+    std::vector<at::Tensor> grad_operands;
+    for (const at::Tensor& operand : dense_operands) {
+        grad_operands.push_back(at::empty_like(operand));
+        gradients.grad_operands.push_back(grad_operands.back().data_ptr());
+    }
+    TorchExecutor executor;
+    tconv3d::epilogue_bwd(problem, epilogue, gradients, executor);
+    return {grad_preactivation, grad_operands};
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(tconv3d, CPU, m) {
+    m.impl("fwd", fwd_kernel<fwd_cpu>);
+    m.impl("fwd_saved", fwd_kernel<fwd_saved_cpu>);
+    m.impl("bwd_data", bwd_data_kernel<bwd_data_cpu>);
+    m.impl("bwd_weight", bwd_weight_kernel<bwd_weight_cpu, at::IntArrayRef>);
+    m.impl("epilogue_bwd", epilogue_bwd_kernel<epilogue_bwd_cpu>);
+}
+
+} // namespace tconv3d::ops

@@ -1,0 +1,85 @@
+#include "ops.hpp"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace tconv3d::ops {
+
+namespace {
+
+template <typename Signature>
+c10::TypedOperatorHandle<Signature> find(const char* name) {
+    return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+template <typename Result>
+using Fwd = Result(const at::Tensor&, const at::Tensor&, const OptionalTensor&, at::IntArrayRef, at::IntArrayRef,
+                   at::IntArrayRef, int64_t, at::IntArrayRef, Text, at::TensorList);
+using BwdData = at::Tensor(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef,
+                           int64_t, at::IntArrayRef);
+using BwdWeight = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&, c10::SymIntArrayRef,
+                                                     at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t,
+                                                     at::IntArrayRef, bool);
+using EpilogueBwd = std::tuple<at::Tensor, std::vector<at::Tensor>>(const at::Tensor&, const at::Tensor&, Text,
+                                                                    at::TensorList);
+
+} // namespace
+
+Geometry::Geometry(at::IntArrayRef stride_, at::IntArrayRef padding_, at::IntArrayRef output_padding_, int64_t groups_,
+                   at::IntArrayRef dilation_)
+    : stride(extents("stride", stride_)), padding(extents("padding", padding_)),
+      output_padding(extents("output_padding", output_padding_)), groups(groups_),
+      dilation(extents("dilation", dilation_)) {}
+
+std::vector<int64_t> Geometry::packed() const {
+    std::vector<int64_t> values;
+    for (const Extents& part : {stride, padding, output_padding, dilation})
+        values.insert(values.end(), part.begin(), part.end());
+    values.push_back(groups);
+    return values;
+}
+
+Geometry Geometry::unpacked(at::IntArrayRef packed) {
+    return {packed.slice(0, 3), packed.slice(3, 3), packed.slice(6, 3), packed[12], packed.slice(9, 3)};
+}
+
+Extents extents(const char* argument, at::IntArrayRef values) {
+    TORCH_CHECK(values.size() == 3, "expected ", argument, " to have 3 values (d, h, w), but got ", argument, "=",
+                values);
+    return {values[0], values[1], values[2]};
+}
+
+at::Tensor fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, const Geometry& geometry,
+               Text epilogue, at::TensorList operands) {
+    static const auto op = find<Fwd<at::Tensor>>("tconv3d::fwd");
+    return op.call(src, weight, bias, geometry.stride, geometry.padding, geometry.output_padding, geometry.groups,
+                   geometry.dilation, epilogue, operands);
+}
+
+std::tuple<at::Tensor, at::Tensor> fwd_saved(const at::Tensor& src, const at::Tensor& weight,
+                                             const OptionalTensor& bias, const Geometry& geometry, Text epilogue,
+                                             at::TensorList operands) {
+    static const auto op = find<Fwd<std::tuple<at::Tensor, at::Tensor>>>("tconv3d::fwd_saved");
+    return op.call(src, weight, bias, geometry.stride, geometry.padding, geometry.output_padding, geometry.groups,
+                   geometry.dilation, epilogue, operands);
+}
+
+at::Tensor bwd_data(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
+    static const auto op = find<BwdData>("tconv3d::bwd_data");
+    return op.call(grad_dst, weight, geometry.stride, geometry.padding, geometry.output_padding, geometry.groups,
+                   geometry.dilation);
+}
+
+std::tuple<at::Tensor, at::Tensor> bwd_weight(const at::Tensor& src, const at::Tensor& grad_dst,
+                                              c10::SymIntArrayRef kernel, const Geometry& geometry, bool with_bias) {
+    static const auto op = find<BwdWeight>("tconv3d::bwd_weight");
+    return op.call(src, grad_dst, kernel, geometry.stride, geometry.padding, geometry.output_padding, geometry.groups,
+                   geometry.dilation, with_bias);
+}
+
+std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd(const at::Tensor& grad_dst, const at::Tensor& saved,
+                                                             Text epilogue, at::TensorList operands) {
+    static const auto op = find<EpilogueBwd>("tconv3d::epilogue_bwd");
+    return op.call(grad_dst, saved, epilogue, operands);
+}
+
+} // namespace tconv3d::ops

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/SymIntArrayRef.h>
+#include <c10/util/Exception.h>
+
+#include "tconv3d/error.hpp"
+#include "tconv3d/problem.hpp"
+
+/// The ops of torch.ops.tconv3d as C++ functions, and the way from a function to an op.
+namespace tconv3d::ops {
+
+// PyTorch's own types of `Tensor?` and `str`. Their names moved from c10 to std between 2.0 and today; an IValue
+// always knows them.
+using OptionalTensor = std::decay_t<decltype(std::declval<c10::IValue&>().toOptional<at::Tensor>())>;
+using Text = decltype(std::declval<const c10::IValue&>().toStringView());
+
+/// The integer arguments that all convolution ops share.
+struct Geometry {
+    Extents stride;
+    Extents padding;
+    Extents output_padding;
+    int64_t groups;
+    Extents dilation;
+
+    Geometry(at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef output_padding, int64_t groups,
+             at::IntArrayRef dilation);
+
+    /// One list of integers, which is what an autograd node can keep.
+    std::vector<int64_t> packed() const;
+    static Geometry unpacked(at::IntArrayRef packed);
+};
+
+/// Three values in the order d, h, w; anything else is an error that names the argument.
+Extents extents(const char* argument, at::IntArrayRef values);
+
+/// The ops, called through PyTorch's dispatcher.
+at::Tensor fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, const Geometry& geometry,
+               Text epilogue, at::TensorList operands);
+std::tuple<at::Tensor, at::Tensor> fwd_saved(const at::Tensor& src, const at::Tensor& weight,
+                                             const OptionalTensor& bias, const Geometry& geometry, Text epilogue,
+                                             at::TensorList operands);
+at::Tensor bwd_data(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry);
+std::tuple<at::Tensor, at::Tensor> bwd_weight(const at::Tensor& src, const at::Tensor& grad_dst,
+                                              c10::SymIntArrayRef kernel, const Geometry& geometry, bool with_bias);
+std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd(const at::Tensor& grad_dst, const at::Tensor& saved,
+                                                             Text epilogue, at::TensorList operands);
+
+/// Runs the body; bad input becomes PyTorch's RuntimeError.
+template <typename Body>
+auto translating_errors(Body&& body) {
+    try {
+        return body();
+    } catch (const Error& error) {
+        TORCH_CHECK(false, error.what());
+    }
+}
+
+// A kernel takes a Geometry; an op takes the schema's loose integers. These turn the first into the second.
+
+template <auto kernel>
+auto fwd_kernel(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, at::IntArrayRef stride,
+                at::IntArrayRef padding, at::IntArrayRef output_padding, int64_t groups, at::IntArrayRef dilation,
+                Text epilogue, at::TensorList operands) {
+    const Geometry geometry(stride, padding, output_padding, groups, dilation);
+    return translating_errors([&] { return kernel(src, weight, bias, geometry, epilogue, operands); });
+}
+
+template <auto kernel>
+auto bwd_data_kernel(const at::Tensor& grad_dst, const at::Tensor& weight, at::IntArrayRef stride,
+                     at::IntArrayRef padding, at::IntArrayRef output_padding, int64_t groups,
+                     at::IntArrayRef dilation) {
+    const Geometry geometry(stride, padding, output_padding, groups, dilation);
+    return translating_errors([&] { return kernel(grad_dst, weight, geometry); });
+}
+
+/// Sizes: at::IntArrayRef, or c10::SymIntArrayRef where the kernel extents may be symbolic.
+template <auto kernel, typename Sizes>
+auto bwd_weight_kernel(const at::Tensor& src, const at::Tensor& grad_dst, Sizes kernel_extents, at::IntArrayRef stride,
+                       at::IntArrayRef padding, at::IntArrayRef output_padding, int64_t groups,
+                       at::IntArrayRef dilation, bool with_bias) {
+    const Geometry geometry(stride, padding, output_padding, groups, dilation);
+    return translating_errors([&] { return kernel(src, grad_dst, kernel_extents, geometry, with_bias); });
+}
+
+template <auto kernel>
+auto epilogue_bwd_kernel(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue, at::TensorList operands) {
+    return translating_errors([&] { return kernel(grad_dst, saved, epilogue, operands); });
+}
+
+} // namespace tconv3d::ops
