@@ -57,34 +57,56 @@ inline void store_vector(T* to, const Vector<T>& vector) {
     __builtin_memcpy(to, &vector, sizeof vector);
 }
 
+/// Products that are added one after the other before the sum goes to memory: one long chain would round too often.
+constexpr int64_t kChain = 64;
+
+/// Moves the sums of a register block to memory: added to what is there, or in its place.
 template <typename T, int64_t Channels, int64_t Vectors>
-void gather_block(const GatherBlock<T>& block) {
-    Vector<T> sums[Channels][Vectors] = {};
-    for (int64_t t = 0; t < block.tap_count; ++t) {
-        const T* slab = block.slab + block.taps[t].offset;
-        const T* weights = block.weights + block.taps[t].index * block.channels * Channels;
-        for (int64_t c = 0; c < block.channels; ++c) {
-            Vector<T> lanes[Vectors];
-#pragma GCC unroll 4
-            for (int64_t v = 0; v < Vectors; ++v) lanes[v] = load_vector(slab + v * kLanes<T>);
-#pragma GCC unroll 8
-            for (int64_t i = 0; i < Channels; ++i) {
-#pragma GCC unroll 4
-                for (int64_t v = 0; v < Vectors; ++v) sums[i][v] += lanes[v] * weights[i];
-            }
-            slab += block.channel_pitch;
-            weights += Channels;
-        }
-    }
+inline void flush_sums(Vector<T> (&sums)[Channels][Vectors], const GatherBlock<T>& block, bool accumulate) {
 #pragma GCC unroll 8
     for (int64_t i = 0; i < Channels; ++i) {
         T* out = block.sums + i * block.sums_pitch;
 #pragma GCC unroll 4
         for (int64_t v = 0; v < Vectors; ++v) {
-            if (block.accumulate) sums[i][v] += load_vector(out + v * kLanes<T>);
+            if (accumulate) sums[i][v] += load_vector(out + v * kLanes<T>);
             store_vector(out + v * kLanes<T>, sums[i][v]);
+            sums[i][v] = Vector<T>{};
         }
     }
+}
+
+template <typename T, int64_t Channels, int64_t Vectors>
+void gather_block(const GatherBlock<T>& block) {
+    Vector<T> sums[Channels][Vectors] = {};
+    bool accumulate = block.accumulate;
+    int64_t chained = 0;
+    for (int64_t t = 0; t < block.tap_count; ++t) {
+        const T* slab = block.slab + block.taps[t].offset;
+        const T* weights = block.weights + block.taps[t].index * block.channels * Channels;
+        for (int64_t left = block.channels; left > 0;) {
+            const int64_t count = left < kChain ? left : kChain;
+            for (int64_t c = 0; c < count; ++c) {
+                Vector<T> lanes[Vectors];
+#pragma GCC unroll 4
+                for (int64_t v = 0; v < Vectors; ++v) lanes[v] = load_vector(slab + v * kLanes<T>);
+#pragma GCC unroll 8
+                for (int64_t i = 0; i < Channels; ++i) {
+#pragma GCC unroll 4
+                    for (int64_t v = 0; v < Vectors; ++v) sums[i][v] += lanes[v] * weights[i];
+                }
+                slab += block.channel_pitch;
+                weights += Channels;
+            }
+            left -= count;
+            chained += count;
+            if (chained >= kChain) {
+                flush_sums<T, Channels, Vectors>(sums, block, accumulate);
+                accumulate = true;
+                chained = 0;
+            }
+        }
+    }
+    if (chained > 0 || !accumulate) flush_sums<T, Channels, Vectors>(sums, block, accumulate);
 }
 
 /// Adds the upper half of the lanes to the lower one until one is left: a fixed order, and the rounding of a tree.
