@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -51,7 +53,11 @@ struct Kept {
 
 std::tuple<at::Tensor, variable_list> grad_through_epilogue(const at::Tensor& grad_dst, const Kept& kept,
                                                             const Geometry& geometry, const std::string& text) {
-    if (!at::GradMode::is_enabled()) return epilogue_bwd(grad_dst, kept.saved, text, kept.operands);
+    if (!at::GradMode::is_enabled()) {
+        // An op's tensor must be defined to be traced.
+        const at::Tensor saved = kept.saved.defined() ? kept.saved : grad_dst.new_empty({0});
+        return epilogue_bwd(grad_dst, saved, text, kept.operands);
+    }
     // The backward of a backward needs the preactivation with its history.
     const OptionalTensor bias = kept.bias.defined() ? OptionalTensor(kept.bias) : OptionalTensor();
     const at::Tensor preactivation = fwd(kept.src, kept.weight, bias, geometry, "", {});

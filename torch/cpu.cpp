@@ -38,6 +38,7 @@ std::vector<at::Tensor> dense(at::TensorList operands, const Problem& problem) {
 
 std::vector<const void*> pointers(const std::vector<at::Tensor>& tensors) {
     std::vector<const void*> result;
+    result.reserve(tensors.size());
     for (const at::Tensor& tensor : tensors) result.push_back(tensor.data_ptr());
     return result;
 }

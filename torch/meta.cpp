@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -13,7 +15,11 @@ namespace {
 using SymSizes = std::vector<c10::SymInt>;
 
 bool has_known_sizes(const at::Tensor& tensor) {
-    return c10::asIntArrayRefSlowOpt(tensor.sym_sizes()).has_value();
+    return !tensor.defined() || c10::asIntArrayRefSlowOpt(tensor.sym_sizes()).has_value();
+}
+
+bool have_known_sizes(at::TensorList tensors) {
+    return std::all_of(tensors.begin(), tensors.end(), has_known_sizes);
 }
 
 /// dst along dimension i for src = 1; each further src index adds one stride.
@@ -56,7 +62,7 @@ at::Tensor fwd_meta(const at::Tensor& src, const at::Tensor& weight, const Optio
                     const Geometry& geometry, Text epilogue, at::TensorList operands) {
     check_fwd(src, weight, bias, operands);
     const at::MemoryFormat dst_format = common_format(src, weight);
-    if (!has_known_sizes(src) || !has_known_sizes(weight)) {
+    if (!have_known_sizes({src, weight, bias.value_or(at::Tensor())}) || !have_known_sizes(operands)) {
         TORCH_CHECK(src.sym_size(1) == weight.sym_size(0), "expected src to have ", weight.sym_size(0),
                     " channels, but got ", src.sym_size(1));
         return make(symbolic_dst_sizes(src, weight, geometry), src, dst_format);
@@ -77,7 +83,7 @@ std::tuple<at::Tensor, at::Tensor> fwd_saved_meta(const at::Tensor& src, const a
 at::Tensor bwd_data_meta(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
     check_pair("grad_dst", grad_dst, "weight", weight);
     const at::MemoryFormat src_format = common_format(grad_dst, weight);
-    if (!has_known_sizes(grad_dst) || !has_known_sizes(weight))
+    if (!have_known_sizes({grad_dst, weight}))
         return make(symbolic_src_sizes(grad_dst, weight, geometry), grad_dst, src_format);
     return make(src_sizes(bwd_data_problem(grad_dst, weight, geometry)), grad_dst, src_format);
 }
@@ -87,7 +93,7 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight_meta(const at::Tensor& src, const 
                                                    bool with_bias) {
     check_pair("src", src, "grad_dst", grad_dst);
     const auto known_kernel = c10::asIntArrayRefSlowOpt(kernel);
-    if (has_known_sizes(src) && has_known_sizes(grad_dst) && known_kernel.has_value())
+    if (have_known_sizes({src, grad_dst}) && known_kernel.has_value())
         bwd_weight_problem(src, grad_dst, *known_kernel, geometry);
     const c10::SymInt dst_channels = grad_dst.sym_size(1);
     SymSizes sizes = {src.sym_size(1), dst_channels / geometry.groups};
@@ -98,7 +104,7 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight_meta(const at::Tensor& src, const 
 
 std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_meta(const at::Tensor& grad_dst, const at::Tensor& saved,
                                                                   Text epilogue_text, at::TensorList operands) {
-    if (has_known_sizes(grad_dst)) {
+    if (have_known_sizes({grad_dst, saved}) && have_known_sizes(operands)) {
         const Epilogue epilogue = checked_epilogue(epilogue_text, operands, epilogue_problem(grad_dst), grad_dst);
         check_saved(saved, epilogue, grad_dst);
     }

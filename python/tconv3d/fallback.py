@@ -36,11 +36,8 @@ def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: 
         why = _tensor_reason(name, tensor)
         if why is not None:
             return why
-        if tensor.device != input.device:
-            return f"{name} is on {tensor.device} and input on {input.device}"
-    if 0 in input.shape[-3:]:
-        # PyTorch takes this when the batch is empty as well, and says what is wrong when it is not.
-        return f"input has no voxels: its shape is {list(input.shape)}"
+    if input.dim() == 5 and input.shape[0] == 0 and 0 in input.shape[2:]:
+        return f"input has neither batch nor voxels: its shape is {list(input.shape)}"
     return None
 
 

@@ -59,11 +59,7 @@ def conv_transpose3d(
         return dst if epilogue is None else epilogue(dst)
 
     _library.require()
-    if input.dim() not in (4, 5):
-        raise RuntimeError(
-            "Expected 4D (unbatched) or 5D (batched) input to conv_transpose3d, "
-            f"but got input of size: {list(input.shape)}"
-        )
+    _check_shape(input)
     text = "" if epilogue is None else epilogue.text
     if input.dim() == 5:
         return torch.ops.tconv3d.fwd(input, weight, bias, *parameters, text, operands)  # type: ignore[no-any-return]
@@ -79,6 +75,16 @@ def _operands(epilogue: Epilogue | None) -> list[Tensor]:
     if not isinstance(epilogue, Epilogue):
         raise TypeError(f"conv_transpose3d(): argument 'epilogue' must be tconv3d.Epilogue, not {epilogue!r}")
     return list(epilogue.operands)
+
+
+def _check_shape(input: Tensor) -> None:
+    if input.dim() not in (4, 5):
+        raise RuntimeError(
+            "Expected 4D (unbatched) or 5D (batched) input to conv_transpose3d, "
+            f"but got input of size: {list(input.shape)}"
+        )
+    if 0 in input.shape[-3:]:
+        raise RuntimeError(f"Expected input with voxels to conv_transpose3d, but got size: {list(input.shape)}")
 
 
 def _overridden(relevant: tuple[Any, ...], arguments: tuple[Any, ...], epilogue: Epilogue | None) -> Tensor:

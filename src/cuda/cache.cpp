@@ -47,12 +47,13 @@ public:
 
     /// -1 unless it is a regular file.
     int64_t bytes() const {
-        struct stat status {};
+        struct stat status{};
         return fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode) ? int64_t{status.st_size} : -1;
     }
 
     bool read(void* data, size_t bytes) {
-        return transfer(static_cast<char*>(data), bytes, [this](char* p, size_t n) { return ::read(descriptor_, p, n); });
+        return transfer(static_cast<char*>(data), bytes,
+                        [this](char* p, size_t n) { return ::read(descriptor_, p, n); });
     }
 
     bool write(const void* data, size_t bytes) {

@@ -21,7 +21,7 @@ std::vector<std::string> options_for(int sm) {
         "--gpu-architecture=" + architecture(sm),
         "--std=c++17",
         "--device-as-default-execution-space", // constexpr functions need no annotation
-        "--ptxas-options=-v", // registers and spills, into the log
+        "--ptxas-options=-v",                  // registers and spills, into the log
     };
     if (std::getenv("TCONV3D_DEBUG_DIR") != nullptr) options.emplace_back("--generate-line-info");
     return options;
@@ -108,8 +108,7 @@ Compiled compile_for(int sm, const KernelRequest& request) {
     const std::string report = report_on(request.entry, result.log);
     Compiled compiled{};
     compiled.registers = static_cast<int>(number_before("registers", report));
-    compiled.spill_bytes =
-        number_before("bytes spill stores", report) + number_before("bytes spill loads", report);
+    compiled.spill_bytes = number_before("bytes spill stores", report) + number_before("bytes spill loads", report);
     compiled.local_bytes = number_before("bytes stack frame", report);
     compiled.shared_bytes = number_before("bytes smem", report);
     compiled.cubin = std::move(result.cubin);

@@ -9,17 +9,17 @@ namespace tconv3d::cuda {
 
 /// A kernel, specialised. The text that is compiled is `prelude`, then the embedded source `file`.
 struct KernelRequest {
-    std::string file; ///< such as direct.cuh
+    std::string file;    ///< such as direct.cuh
     std::string prelude; ///< constants and the epilogue, as source
-    std::string entry; ///< the kernel's extern "C" name
+    std::string entry;   ///< the kernel's extern "C" name
     int64_t dynamic_shared_bytes = 0;
 };
 
 struct Compiled {
     std::string cubin;
-    int registers; ///< of a thread
-    int64_t spill_bytes; ///< of a thread, stores and loads together
-    int64_t local_bytes; ///< of a thread, the stack frame
+    int registers;        ///< of a thread
+    int64_t spill_bytes;  ///< of a thread, stores and loads together
+    int64_t local_bytes;  ///< of a thread, the stack frame
     int64_t shared_bytes; ///< of a block, without the dynamic ones
     std::string log;
 };

@@ -10,7 +10,7 @@
 namespace tconv3d::cuda {
 namespace {
 
-void check(const Driver& api, Result result, const char* call) {
+void check_with(const Driver& api, Result result, const char* call) {
     if (result == kSuccess) return;
     const char* name = nullptr;
     const char* meaning = nullptr;
@@ -78,6 +78,7 @@ const std::vector<Device>& devices() {
         int count = 0;
         check(driver().cuDeviceGetCount(&count), "cuDeviceGetCount");
         std::vector<Device> found;
+        found.reserve(static_cast<size_t>(count));
         for (int ordinal = 0; ordinal < count; ++ordinal) found.push_back(describe(ordinal));
         return found;
     }();
@@ -88,7 +89,7 @@ const std::vector<Device>& devices() {
 
 Driver open_driver(const std::string& file) {
     const Driver api = resolve(SharedLibrary(file));
-    check(api, api.cuInit(0), "cuInit");
+    check_with(api, api.cuInit(0), "cuInit");
     return api;
 }
 
@@ -108,7 +109,7 @@ DriverStatus driver_status() {
 }
 
 void check(Result result, const char* call) {
-    check(driver(), result, call);
+    check_with(driver(), result, call);
 }
 
 int device_count() {

@@ -13,7 +13,7 @@ const Driver& driver();
 
 struct DriverStatus {
     bool available;
-    std::string reason; ///< why it is not available
+    std::string reason;  ///< why it is not available
     std::string version; ///< the newest CUDA that the driver serves, such as 13.0
 };
 

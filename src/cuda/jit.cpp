@@ -79,7 +79,8 @@ int attribute(FunctionHandle handle, int which) {
 void allow_shared_memory(const Device& device, const Function& function) {
     if (function.static_shared_bytes + function.dynamic_shared_bytes > device.shared_memory_per_block) {
         throw Error("it needs " + std::to_string(function.static_shared_bytes) + " + " +
-                    std::to_string(function.dynamic_shared_bytes) + " bytes of shared memory, and a block has at most " +
+                    std::to_string(function.dynamic_shared_bytes) +
+                    " bytes of shared memory, and a block has at most " +
                     std::to_string(device.shared_memory_per_block));
     }
     check(driver().cuFuncSetAttribute(function.handle, kFunctionMaxDynamicSharedBytes,
@@ -110,8 +111,8 @@ Function load_with_reason(const Device& device, const KernelRequest& request) {
         return load(device, request);
     } catch (const Error& error) {
         throw Error("kernel " + request.entry + " of " + request.file + " cannot be loaded on " + device.name +
-                    " (sm_" + std::to_string(device.sm) + ", driver for CUDA " + driver_status().version +
-                    ", NVRTC " + nvrtc_status().version + "): " + error.what());
+                    " (sm_" + std::to_string(device.sm) + ", driver for CUDA " + driver_status().version + ", NVRTC " +
+                    nvrtc_status().version + "): " + error.what());
     }
 }
 
@@ -143,9 +144,10 @@ const Function& function(const Device& device, const KernelRequest& request, Str
     Slot& slot = table().slot(device, request);
     if (const Function* ready = slot.ready.load()) return *ready;
     if (is_capturing(stream)) {
-        throw Error("kernel " + request.entry + " of " + request.file +
-                    " is not loaded yet, and cannot be while a CUDA graph is captured: run the same problem once before "
-                    "the capture");
+        throw Error(
+            "kernel " + request.entry + " of " + request.file +
+            " is not loaded yet, and cannot be while a CUDA graph is captured: run the same problem once before "
+            "the capture");
     }
     const std::lock_guard<std::mutex> lock(slot.mutex);
     if (!slot.function) {
@@ -163,9 +165,9 @@ void launch(const Function& function, const Dim3& grid, const Dim3& block, void*
     check_extents(function, grid, block);
     const ContextScope scope(function.context);
     const auto narrow = [](int64_t extent) { return static_cast<unsigned>(extent); };
-    const Result result = driver().cuLaunchKernel(
-        function.handle, narrow(grid.x), narrow(grid.y), narrow(grid.z), narrow(block.x), narrow(block.y),
-        narrow(block.z), narrow(function.dynamic_shared_bytes), stream, arguments, nullptr);
+    const Result result = driver().cuLaunchKernel(function.handle, narrow(grid.x), narrow(grid.y), narrow(grid.z),
+                                                  narrow(block.x), narrow(block.y), narrow(block.z),
+                                                  narrow(function.dynamic_shared_bytes), stream, arguments, nullptr);
     if (result != kSuccess) check(result, ("cuLaunchKernel of " + function.entry).c_str());
 }
 

@@ -19,6 +19,7 @@ void check(NvrtcResult result, const char* call) {
 
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
     std::vector<const char*> result;
+    result.reserve(texts.size());
     for (const std::string& text : texts) result.push_back(text.c_str());
     return result;
 }

@@ -8,7 +8,7 @@ namespace tconv3d::cuda {
 /// NVRTC, the compiler that ships with PyTorch's CUDA packages. It needs neither a GPU nor a driver.
 struct NvrtcStatus {
     bool available;
-    std::string reason; ///< why it is not available
+    std::string reason;  ///< why it is not available
     std::string version; ///< such as 13.0
     std::string file;
 };

@@ -44,8 +44,7 @@ void append_folder(const std::string& folder, std::vector<std::string>& candidat
 /// NVRTC opens libnvrtc-builtins by its bare name, which the loader does not find in a folder of its own choosing.
 /// Once it is loaded from beside NVRTC, that bare name leads to it.
 void load_builtins(const Nvrtc& api) {
-    const std::string name =
-        "libnvrtc-builtins.so." + std::to_string(api.major) + "." + std::to_string(api.minor);
+    const std::string name = "libnvrtc-builtins.so." + std::to_string(api.major) + "." + std::to_string(api.minor);
     try {
         const SharedLibrary builtins((fs::path(api.file).parent_path() / name).string());
     } catch (const Error&) {
@@ -83,7 +82,8 @@ Nvrtc open_first(const std::vector<std::string>& candidates) {
         }
     }
     throw Error("NVRTC, which compiles the GPU kernels, was not found. It comes with PyTorch's CUDA packages or as the "
-                "package nvidia-cuda-nvrtc; TCONV3D_NVRTC names its file. Tried:" + failures);
+                "package nvidia-cuda-nvrtc; TCONV3D_NVRTC names its file. Tried:" +
+                failures);
 }
 
 } // namespace

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -34,13 +33,7 @@ def forced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
+def same_start() -> None:
+    """Each test has the same random numbers, and one thread unless it asks for more: its problems are tiny."""
     torch.manual_seed(0)
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    """Puts the number of threads back after a test that changes it."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(1)

@@ -6,31 +6,15 @@ import pytest
 import torch
 
 import problem_file
-from oracle import DTYPES, LAYOUTS, Inputs, Results, pytorch, real_inputs, tconv3d_ops
+from oracle import LAYOUTS, Inputs, Results, pytorch, real_inputs, tconv3d_ops
 from problem_file import Problem
 
-NAMES = [
-    "plain",
-    "plain_same",
-    "kb1_58_small",
-    "kb1_68_small",
-    "kb1_72_small",
-    "kb1_77_small",
-    "kb2_3_small",
-    "kb2_78_small",
-    "kb2_100_small",
-    "nnunet_mid_small",
-    "gan_mid_small",
-    "depthwise_up",
-    "ci200_co3_k3",
-    "ci33_co31",
-    "row_97_s2",
-    "blocks_channels_and_row",
-    "blocks_voxels",
-    "blocks_weight_sum",
-    "blocks_upsampling",
-    "asym_e",
-]
+NAMES = (
+    *("plain", "plain_same", "kb1_58_small", "kb1_68_small", "kb1_72_small", "kb1_77_small", "kb2_3_small"),
+    *("kb2_61_small", "kb2_78_small", "kb2_100_small", "nnunet_mid_small", "gan_first_small", "gan_mid_small"),
+    *("depthwise_up", "ci200_co3_k3", "ci2_co257", "ci31_co33", "ci17_co17", "row_97_s2", "asym_e"),
+    *("blocks_channels_and_row", "blocks_voxels", "blocks_weight_sum", "blocks_upsampling"),
+)
 PROBLEMS = [problem for problem in problem_file.read("correctness.txt") if problem.name in NAMES]
 
 
@@ -39,22 +23,41 @@ def rounded(inputs: Inputs, dtype: torch.dtype) -> Inputs:
     return Inputs(*(tensor.to(dtype).double() for tensor in inputs))
 
 
-def tolerance(theirs: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> float:
-    unit = torch.finfo(dtype).eps * exact.abs().max().item()
-    return 2 * (theirs.double() - exact).abs().max().item() + unit
+def largest(tensor: torch.Tensor) -> float:
+    return tensor.double().abs().max().item()
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def pytorchs_error(theirs: torch.Tensor, exact: torch.Tensor) -> float:
+    error = largest(theirs.double() - exact)
+    # Some of PyTorch's bf16 weight gradients are NaN or 1e38: that is no error to allow twice of.
+    return error if error < largest(exact) else 0.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
 def test_error_is_at_most_twice_pytorchs(problem: Problem, dtype: torch.dtype) -> None:
+    """Twice PyTorch's error and one rounding of the largest value."""
     inputs = rounded(real_inputs(problem), dtype)
     exact = pytorch(problem, inputs)
     theirs = pytorch(problem, inputs.cast(dtype))
     for layout, memory_format in LAYOUTS.items():
         ours = tconv3d_ops(problem, inputs.cast(dtype, memory_format))
         for name, mine, yours, want in zip(Results._fields, ours, theirs, exact):
-            error = (mine.double() - want).abs().max().item()
-            assert error <= tolerance(yours, want, dtype), f"{name} {layout}"
+            error, allowed = largest(mine.double() - want), 2 * pytorchs_error(yours, want)
+            assert error <= allowed + torch.finfo(dtype).eps * largest(want), f"{name} {layout}"
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_double_precision(problem: Problem) -> None:
+    """Nothing is more precise than fp64 here, so its bound is a priori: a few roundings of the sum of magnitudes."""
+    inputs = real_inputs(problem)
+    magnitudes = pytorch(problem, Inputs(*(tensor.abs() for tensor in inputs)))
+    theirs = pytorch(problem, inputs)
+    for memory_format in LAYOUTS.values():
+        ours = tconv3d_ops(problem, inputs.cast(torch.float64, memory_format))
+        for name, mine, yours, magnitude in zip(Results._fields, ours, theirs, magnitudes):
+            bound = 4 * torch.finfo(torch.float64).eps * largest(magnitude)
+            assert largest(mine - yours) <= bound, name
 
 
 def test_all_named_problems_exist() -> None:

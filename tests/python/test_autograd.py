@@ -70,7 +70,7 @@ def test_epilogue_gradcheck_and_gradgradcheck(name: str) -> None:
         return conv_transpose3d(src, weight, bias, epilogue=chains.ALL[name](*operands))
 
     assert gradcheck(function, inputs)
-    assert gradgradcheck(function, inputs)
+    assert gradgradcheck(function, inputs, fast_mode=True)
 
 
 @pytest.mark.parametrize("wanted", list(itertools.product([True, False], repeat=3))[:-1], ids=str)

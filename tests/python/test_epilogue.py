@@ -15,7 +15,7 @@ from tconv3d import Epilogue, conv_transpose3d
 SRC, WEIGHT, BIAS = (2, 5, 3, 4, 17), (5, 7, 3, 2, 3), (7,)
 SETTINGS = {"stride": (1, 2, 2), "padding": (1, 0, 1)}
 DST = (2, 7, 3, 8, 33)
-INFINITE = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e30, -1e30, 88.0, -88.0, 104.0, -104.0, 3.0, -3.0]
+SPECIAL = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e30, -1e30, 88.0, -88.0, 104.0, -104.0, 3.0, -3.0]
 
 
 def tensors(dtype: torch.dtype) -> list[Tensor]:
@@ -66,24 +66,38 @@ def test_gradients(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("name", ["relu", "silu", "batch_norm_relu", "all_operands"])
 def test_gradients_in_other_dtypes(name: str, dtype: torch.dtype) -> None:
-    """Same dtype as the leaf, and close to the gradient in double precision."""
-    torch.manual_seed(1)
-    arguments, operands = tensors(dtype), chains.operands(DST, dtype)
-    grads = []
-    for cast in (dtype, torch.float64):
-        leaves = [tensor.detach().to(cast).requires_grad_() for tensor in (*arguments, *operands)]
-        epilogue = chains.ALL[name](*leaves[3:])
-        if cast == dtype:
-            dst = conv_transpose3d(*leaves[:3], **SETTINGS, epilogue=epilogue)
-        else:
-            dst = epilogue(F.conv_transpose3d(*leaves[:3], **SETTINGS))
-        grads.append(torch.autograd.grad(dst, leaves, torch.ones_like(dst), allow_unused=True))
-    for ours, exact in zip(*grads):
-        assert (ours is None) == (exact is None)
-        if ours is not None:
-            assert ours.dtype == dtype
-            error = (ours.double() - exact).abs().max() / exact.abs().max()
-            assert error < 8 * torch.finfo(dtype).eps
+    """The dtype of the leaf, and an error of at most twice PyTorch's and a few roundings."""
+    values = [*tensors(dtype), *chains.operands(DST, dtype)]
+    exact = gradients(name, values, torch.float64, fused=False)
+    theirs, ours = (gradients(name, values, dtype, fused) for fused in (False, True))
+    for mine, yours, want in zip(ours, theirs, exact):
+        assert (mine is None) == (want is None)
+        if mine is not None:
+            assert mine.dtype == dtype
+            error, allowed = (mine.double() - want).abs().max(), 2 * (yours.double() - want).abs().max()
+            assert error <= allowed + 8 * torch.finfo(dtype).eps * want.abs().max()
+
+
+def gradients(name: str, values: list[Tensor], dtype: torch.dtype, fused: bool) -> tuple[Tensor | None, ...]:
+    leaves = [value.detach().to(dtype).requires_grad_() for value in values]
+    epilogue = chains.ALL[name](*leaves[3:])
+    if fused:
+        dst = conv_transpose3d(*leaves[:3], **SETTINGS, epilogue=epilogue)
+    else:
+        dst = epilogue(F.conv_transpose3d(*leaves[:3], **SETTINGS))
+    return torch.autograd.grad(dst, leaves, torch.ones_like(dst), allow_unused=True)
+
+
+def at_one_value(name: str, value: float) -> tuple[float, float]:
+    """Value and derivative in double precision, one at a time: PyTorch's vectorised gelu makes NaN of infinity."""
+    x = torch.full((1, 1, 1, 1, 1), value, dtype=torch.float64, requires_grad=True)
+    dst = chains.STEPS[name](*special_operands(x))(x)
+    return dst.item(), torch.autograd.grad(dst, x)[0].item()
+
+
+def special_operands(like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    channel = torch.tensor([1.5], dtype=like.dtype)
+    return channel, channel, torch.full_like(like, 2.0), torch.full_like(like, 3.0)
 
 
 @pytest.mark.parametrize("name", chains.STEPS)
@@ -91,19 +105,14 @@ def test_gradients_in_other_dtypes(name: str, dtype: torch.dtype) -> None:
 def test_nan_infinity_and_large_values(name: str, forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values and gradients are PyTorch's: NaN stays NaN, saturated steps saturate, nothing overflows on the way."""
     force(monkeypatch, forced)
-    values = torch.tensor(INFINITE).view(1, 1, 1, 1, -1)
-    operands = (torch.tensor([1.5]), torch.tensor([-0.5]), torch.full_like(values, 2.0), torch.full_like(values, 3.0))
-    epilogue = chains.STEPS[name](*operands)
-    outcomes = []
-    for fused in (True, False):
-        src = values.clone().requires_grad_()
-        one = torch.ones(1, 1, 1, 1, 1)
-        dst = conv_transpose3d(src, one, epilogue=epilogue) if fused else epilogue(src * one)
-        outcomes.append((dst.detach(), torch.autograd.grad(dst, src, torch.ones_like(dst))[0]))
-    torch.testing.assert_close(outcomes[0][0], outcomes[1][0], equal_nan=True, rtol=1e-5, atol=1e-30)
-    finite = torch.tensor(INFINITE).isfinite()
-    ours, theirs = (gradient[..., finite] for _, gradient in outcomes)
-    torch.testing.assert_close(ours, theirs, equal_nan=True, rtol=1e-5, atol=1e-30)
+    src = torch.tensor(SPECIAL).view(1, 1, 1, 1, -1).requires_grad_()
+    dst = conv_transpose3d(src, torch.ones(1, 1, 1, 1, 1), epilogue=chains.STEPS[name](*special_operands(src.detach())))
+    gradient = torch.autograd.grad(dst, src, torch.ones_like(dst))[0]
+    expected = torch.tensor([at_one_value(name, value) for value in SPECIAL])
+    tolerances = {"equal_nan": True, "rtol": 1e-4, "atol": 1e-30}
+    torch.testing.assert_close(dst.detach().flatten(), expected[:, 0], **tolerances)
+    finite = torch.tensor(SPECIAL).isfinite()
+    torch.testing.assert_close(gradient.flatten()[finite], expected[:, 1][finite], **tolerances)
 
 
 def test_clamp_propagates_nan() -> None:

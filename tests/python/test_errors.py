@@ -44,8 +44,8 @@ TABLE = [
     Bad("src of rank 3", ("[4, 5, 5]",), src=torch.ones(4, 5, 5)),
     Bad("src of rank 6", ("[1, 2, 4, 3, 4, 5]",), src=SRC[None]),
     Bad("weight of rank 0", ("weight",), weight=torch.tensor(1.0)),
-    Bad("weight of rank 4", ("[6, 3, 3, 3]",), weight=WEIGHT[0]),
-    Bad("weight of rank 6", ("[1, 4, 6, 3, 3, 3]",), weight=WEIGHT[None]),
+    Bad("weight of rank 4", ("weight", "4"), weight=WEIGHT[0]),
+    Bad("weight of rank 6", ("weight", "6"), weight=WEIGHT[None]),
     Bad("channels", ("4", "5", "channels"), src=torch.ones(2, 5, 3, 4, 5)),
     Bad("channels, unbatched", ("4", "5", "channels"), src=torch.ones(5, 3, 4, 5)),
     Bad("weight as (C_out, C_in)", ("4", "6", "channels"), weight=WEIGHT.transpose(0, 1).contiguous()),
@@ -109,10 +109,10 @@ TABLE = [
 
 def error_of(call: Callable[[], Any]) -> Exception:
     try:
-        result = call()
+        call()
     except Exception as error:
         return error
-    pytest.fail(f"nothing was raised; the result is {result}")
+    pytest.fail("nothing was raised")
 
 
 def assert_mentions(error: Exception, mentions: tuple[str, ...]) -> None:
@@ -140,8 +140,9 @@ def test_mixed_devices(which: str) -> None:
     assert_mentions(error, bad.mentions)
 
 
-META = [bad for bad in TABLE if isinstance(bad.src, Tensor) and isinstance(bad.weight, Tensor)
-        and not bad.kind.startswith("bias is") and not bad.kind.startswith("integer")]  # fmt: skip
+# "src without": an src of no voxels is left to PyTorch, whose meta function accepts it.
+NOT_META = ("src is", "src without", "weight is", "bias is", "integer")
+META = [bad for bad in TABLE if not bad.kind.startswith(NOT_META)]
 
 
 @pytest.mark.parametrize("bad", META, ids=lambda bad: bad.kind)
@@ -151,8 +152,7 @@ def test_meta_tensors_fail_as_data_does(bad: Bad) -> None:
     meta = Bad(bad.kind, bad.mentions, bad.src.to("meta"), bad.weight.to("meta"), bias, bad.settings)
     error = error_of(lambda: meta.call(conv_transpose3d))
     assert isinstance(error, (RuntimeError, TypeError, ValueError))
-    if bad.kind != "stride too large for any memory":
-        assert_mentions(error, bad.mentions)
+    assert_mentions(error, bad.mentions)
 
 
 MODULES: dict[str, tuple[Callable[[type], Any], tuple[str, ...]]] = {
@@ -165,7 +165,7 @@ MODULES: dict[str, tuple[Callable[[type], Any], tuple[str, ...]]] = {
     "kernel_size as text": (lambda cls: cls(4, 6, "3"), ("str",)),
     "no kernel_size": (lambda cls: cls(4, 6), ("kernel_size",)),
     "integer parameters": (lambda cls: cls(4, 6, 3, dtype=torch.int32), ("floating point",)),
-    "kernel_size of two values": (lambda cls: cls(4, 6, (3, 3))(SRC), ("[4, 6, 3, 3]",)),
+    "kernel_size of two values": (lambda cls: cls(4, 6, (3, 3))(SRC), ("weight", "4")),
     "stride of two values": (lambda cls: cls(4, 6, 3, stride=(3, 3))(SRC), ("stride", "[3, 3]")),
     "output_size of two values": (lambda cls: cls(4, 6, 3)(SRC, output_size=(5, 6)), ("output_size", "2")),
     "output_size too large": (lambda cls: cls(4, 6, 3, stride=2)(SRC, output_size=(50, 9, 11)), ("50", "8")),

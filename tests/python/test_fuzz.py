@@ -60,12 +60,15 @@ fuzz_settings: dict[str, Any] = {
     dtype=st.sampled_from(DTYPES),
     layout=st.sampled_from(sorted(LAYOUTS)),
     name=st.sampled_from(FORCED),
+    threads=st.integers(1, 3),
     seed=st.integers(0, 2**31),
 )
-def test_fuzz(problem: Problem, dtype: torch.dtype, layout: str, name: str, seed: int) -> None:
+def test_fuzz(problem: Problem, dtype: torch.dtype, layout: str, name: str, threads: int, seed: int) -> None:
     inputs = integer_inputs(problem, seed)
+    torch.set_num_threads(threads)
     with pytest.MonkeyPatch.context() as monkeypatch:
         force(monkeypatch, name)
         actual = tconv3d_ops(problem, inputs.cast(dtype, LAYOUTS[layout]))
+    torch.set_num_threads(1)
     wrong = differences(actual, pytorch(problem, inputs))
     assert not wrong, "\n".join([f"{name} {dtype} {layout}", *wrong])

@@ -18,7 +18,7 @@ def save_plot(rows: list[Row], path: Path) -> None:
     names = list(dict.fromkeys(row.name for row in rows))
     means = geometric_means(rows)
     height = 0.8 / len(means)
-    figure = Figure(figsize=(9, 1.5 + 0.16 * len(names) * (1 + len(means))), layout="constrained")
+    figure = Figure(figsize=(9, 1.5 + 0.1 * len(names) * (1 + len(means))), layout="constrained")
     axes = figure.add_subplot()
     for index, (kind, mean) in enumerate(means.items()):
         of_kind = [row for row in rows if row.kind == kind]
@@ -28,6 +28,7 @@ def save_plot(rows: list[Row], path: Path) -> None:
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}×")
     axes.set_yticks(range(len(names)), names)
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlabel("speed-up over PyTorch (right of the line: tconv3d takes less time)")
     axes.legend(loc="best", fontsize="small")

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tconv3d/plan.hpp"
+
+/// The CUDA backend: kernels compiled at first use by NVRTC, launched through the driver. Neither is needed to build.
+namespace tconv3d::cuda {
+
+/// An implementation prepared for one problem on one device. Arguments hold device pointers.
+class Kernel {
+public:
+    virtual ~Kernel() = default;
+    virtual size_t workspace_bytes() const = 0;
+    /// Compiles and loads what execute() will launch: before a CUDA graph is captured, or ahead of time.
+    virtual void load(const Arguments& arguments, void* stream) const = 0;
+    virtual void execute(const Arguments& arguments, void* stream, void* workspace) const = 0;
+    virtual std::string describe() const = 0;
+};
+
+/// What will run on a GPU and why. Immutable: one plan may execute from several threads at once.
+class Plan {
+public:
+    /// Takes the cheapest implementation that accepts the problem. TCONV3D_CUDA_IMPL names one to force.
+    Plan(const Problem& problem, const Epilogue& epilogue, int device);
+
+    const Problem& problem() const { return problem_; }
+    const std::string& implementation() const { return implementation_; }
+    const std::vector<Rejection>& rejections() const { return rejections_; }
+    size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
+
+    /// workspace: workspace_bytes() of device memory, aligned to 256. Returns when the work is queued on the stream.
+    void execute(const Arguments& arguments, void* stream, void* workspace) const;
+
+    std::string explain() const;
+
+private:
+    Problem problem_;
+    Epilogue epilogue_;
+    int device_;
+    std::string implementation_;
+    std::vector<Rejection> rejections_;
+    std::shared_ptr<const Kernel> kernel_;
+};
+
+/// The names of all implementations, in the order of the list.
+std::vector<std::string> implementations();
+
+} // namespace tconv3d::cuda

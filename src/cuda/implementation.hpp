@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/driver.hpp"
+#include "tconv3d/cuda.hpp"
+
+namespace tconv3d::cuda {
+
+/// One kernel family. Pure host code: nothing here needs a GPU or NVRTC until the kernel is loaded.
+struct Implementation {
+    const char* name;
+    /// Why it cannot take the problem on this device, with the values; empty when it can.
+    std::string (*reject)(const Problem& problem, const Epilogue& epilogue, const Device& device);
+    /// Estimated microseconds; the list is walked for the least.
+    double (*cost)(const Problem& problem, const Epilogue& epilogue, const Device& device);
+    std::unique_ptr<Kernel> (*prepare)(const Problem& problem, const Epilogue& epilogue, const Device& device);
+};
+
+/// The last entry accepts every valid fwd problem.
+const std::vector<Implementation>& implementation_list();
+
+} // namespace tconv3d::cuda

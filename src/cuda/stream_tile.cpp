@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "cuda/stream.hpp"
+
+namespace tconv3d::cuda {
+
+namespace {
+
+constexpr int64_t kConsumers = 2; // warpgroups
+constexpr int64_t kChannelStep = 8; // tf32: the k of one wgmma
+/// Of the 65536 registers, 384 threads are compiled for at most 168 each: what is left beside fragments and addresses.
+const int64_t kAccumulatorRegisters = std::getenv("ST_ACC") ? std::atoi(std::getenv("ST_ACC")) : 112;
+constexpr int64_t kMostColumns = 256;
+constexpr int64_t kLeastStages = 2;
+constexpr int64_t kMostStages = 6;
+
+int64_t cuts(int64_t whole, int64_t part) {
+    return (whole + part - 1) / part;
+}
+
+int64_t round_up(int64_t value, int64_t multiple) {
+    return cuts(value, multiple) * multiple;
+}
+
+/// Rows and pitch of a staged plane. The pitch holds the tile, its halo and the three columns that TMA's alignment may
+/// put in front; rows are added until the lanes of a fragment, four channels × eight voxels, fall into 32 banks.
+bool set_plane(StreamTile& tile, const StreamTables& tables) {
+    tile.plane_pitch = round_up(tile.w + tables.delta_max[2] - tables.delta_min[2] + 3, 4);
+    tile.plane_rows = tile.h + tables.delta_max[1] - tables.delta_min[1];
+    for (int64_t extra = 0; extra < 8; ++extra, ++tile.plane_rows) {
+        const int64_t banks = tile.plane_rows * tile.plane_pitch % 32;
+        if (banks == 8 || banks == 24) return tile.plane_pitch <= 256 && tile.plane_rows <= 256;
+    }
+    return false;
+}
+
+bool set_stages(StreamTile& tile, const StreamTables& tables, int64_t shared_limit) {
+    const int64_t src = round_up(kChannelStep * tile.plane_rows * tile.plane_pitch * 4, 128);
+    const int64_t weights = round_up(tables.uses() * tables.slots * tile.dst_channels * kChannelStep * 4, 128);
+    tile.stages = std::min((shared_limit - 256) / (src + weights), kMostStages);
+    tile.shared_bytes = tile.stages * (src + weights) + 256;
+    return tile.stages >= kLeastStages;
+}
+
+/// Clocks of one stage on one multiprocessor: tensor cores, shared memory and the copies into it run side by side.
+double stage_clocks(const StreamTile& tile, const StreamTables& tables) {
+    const double m_tiles = static_cast<double>(tile.m_tiles * kConsumers);
+    const double columns = static_cast<double>(tables.slots * tile.dst_channels);
+    const double uses = static_cast<double>(tables.uses());
+    const double tensor = uses * columns / 2 * m_tiles;
+    const double shared = (static_cast<double>(tables.offsets.size()) * 16 + uses * columns / 4) * m_tiles;
+    const double copied = static_cast<double>(tile.shared_bytes) / static_cast<double>(tile.stages) / 48;
+    constexpr double kStageOverhead = 150; // the queue of wgmma drains at the end of each stage
+    return std::max({tensor, shared, copied}) + kStageOverhead;
+}
+
+void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& problem, int multiprocessors) {
+    const int64_t depth = tables.q_end[0] - tables.q_begin[0];
+    const int64_t tiles = problem.batch * problem.groups * cuts(problem.dst_channels_per_group(), tile.dst_channels) *
+                          cuts(tables.q_end[1] - tables.q_begin[1], tile.h) *
+                          cuts(tables.q_end[2] - tables.q_begin[2], tile.w);
+    const int64_t chunks = cuts(problem.src_channels_per_group(), kChannelStep);
+    const double per_slice = stage_clocks(tile, tables) * static_cast<double>(chunks);
+    // The stores of a slice are not hidden behind anything: 4-byte stores of every sum.
+    const double stores = static_cast<double>(tile.dst_channels * problem.stride[0] * problem.stride[1] *
+                                              problem.stride[2] * tile.m_tiles * kConsumers) * 64 / 64;
+    tile.clocks = -1;
+    for (int64_t segments = 1; segments <= depth; ++segments) {
+        const int64_t length = cuts(depth, segments);
+        if (cuts(depth, length) != segments) continue;
+        const int64_t waves = cuts(tiles * segments, multiprocessors);
+        const double slices = static_cast<double>(length - tables.delta_min[0]);
+        const double clocks = static_cast<double>(waves) * (slices * per_slice + static_cast<double>(length) * stores);
+        if (tile.clocks < 0 || clocks < tile.clocks) {
+            tile.clocks = clocks;
+            tile.segments = segments;
+            tile.segment_length = length;
+        }
+    }
+}
+
+} // namespace
+
+std::string StreamTile::str() const {
+    char text[160];
+    std::snprintf(text, sizeof text, "%lld x %lld voxels, %lld channels, %lld stages, %lld segments along d, about %.0f us",
+                  static_cast<long long>(h), static_cast<long long>(w), static_cast<long long>(dst_channels),
+                  static_cast<long long>(stages), static_cast<long long>(segments), clocks / 1755);
+    return text;
+}
+
+StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, int multiprocessors,
+                              int64_t shared_limit) {
+    const int64_t rows = tables.q_end[1] - tables.q_begin[1], columns = tables.q_end[2] - tables.q_begin[2];
+    const int64_t channels = round_up(problem.dst_channels_per_group(), 8);
+    StreamTile best{};
+    for (int64_t dst_channels = 8; dst_channels <= channels; dst_channels += 8) {
+        const int64_t n = tables.slots * dst_channels;
+        for (int64_t m_tiles = 1; m_tiles <= 4; ++m_tiles) {
+            if (n > kMostColumns || n / 2 * tables.accumulators * m_tiles > kAccumulatorRegisters) continue;
+            for (int64_t cut = 1; cut <= columns; ++cut) {
+                StreamTile tile{};
+                tile.dst_channels = dst_channels;
+                tile.m_tiles = m_tiles;
+                tile.w = cuts(columns, cut);
+                const int64_t most_rows = m_tiles * kConsumers * 64 / tile.w;
+                if (most_rows == 0 || cuts(columns, tile.w) != cut) continue;
+                tile.h = cuts(rows, cuts(rows, std::min(rows, most_rows)));
+                if (!set_plane(tile, tables) || !set_stages(tile, tables, shared_limit)) continue;
+                set_segments(tile, tables, problem, multiprocessors);
+                if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
+            }
+        }
+    }
+    return best;
+}
+
+} // namespace tconv3d::cuda
