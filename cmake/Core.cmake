@@ -1,13 +1,16 @@
-# The core library: no torch, no CUDA headers. src/cpu/kernels.cpp is compiled once for each instruction set.
+# The core library: no torch, no CUDA headers or toolkit. src/cpu/kernels.cpp is compiled once for each instruction set;
+# src/cuda/kernels is embedded as text, for NVRTC to compile at run time.
 
 file(GLOB core_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/core/*.cpp
     ${PROJECT_SOURCE_DIR}/src/reference/*.cpp
-    ${PROJECT_SOURCE_DIR}/src/cpu/*.cpp)
+    ${PROJECT_SOURCE_DIR}/src/cpu/*.cpp
+    ${PROJECT_SOURCE_DIR}/src/cuda/*.cpp)
 set(kernel_source ${PROJECT_SOURCE_DIR}/src/cpu/kernels.cpp)
 list(REMOVE_ITEM core_sources ${kernel_source})
 
 include(GNUInstallDirs)
+include(Embed)
 find_package(Threads REQUIRED)
 
 # Static always: its symbols are hidden, so that the operators export nothing but their registration.
@@ -18,7 +21,8 @@ target_compile_definitions(tconv3d PRIVATE TCONV3D_VERSION="${PROJECT_VERSION}")
 target_include_directories(tconv3d
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(tconv3d PUBLIC Threads::Threads)
+target_link_libraries(tconv3d PUBLIC Threads::Threads PRIVATE ${CMAKE_DL_LIBS})
+tconv3d_embed_kernels(tconv3d)
 tconv3d_compile_options(tconv3d)
 
 # Contraction and unobserved errno/traps free the vectoriser; NaN, infinity and the order of sums stay exact.

@@ -78,14 +78,38 @@ def shrink(module: ModuleType, model: nn.Module) -> None:
 
 def errors(model: nn.Module, plain: nn.Module, inputs: Sequence[Tensor]) -> tuple[float, float, float]:
     """The largest errors of both against fp64, and the one allowed: twice PyTorch's and a rounding unit."""
-    exact = copy.deepcopy(plain).double()(*(x.double() for x in inputs))
+    exact = in_double(plain, inputs)
     result = model(*inputs)
     if result.shape != exact.shape:
         raise SystemExit(f"output shape {tuple(result.shape)} where PyTorch gives {tuple(exact.shape)}")
-    error = (result.double() - exact).abs().max().item()
-    torch_error = (plain(*inputs).double() - exact).abs().max().item()
-    rounding = torch.finfo(result.dtype).eps * exact.abs().max().item()
-    return error, torch_error, 2 * torch_error + rounding
+    error = largest(result - exact)
+    torch_error = largest(plain(*inputs) - exact)
+    rounding = torch.finfo(result.dtype).eps * largest(exact)
+    return error, torch_error, 2 * max(torch_error, tf32_error(plain, inputs, exact)) + rounding
+
+
+def in_double(plain: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
+    return copy.deepcopy(plain).double()(*(x.double() for x in inputs))
+
+
+def tf32_error(plain: nn.Module, inputs: Sequence[Tensor], exact: Tensor) -> float:
+    """What rounding inputs and weights to tf32 costs, where PyTorch may do so: on a GPU, unless it is told not to."""
+    if not exact.is_cuda or not torch.backends.cudnn.allow_tf32:
+        return 0.0
+    rounded = copy.deepcopy(plain)
+    for parameter in rounded.parameters():
+        if parameter.dim() > 1:
+            parameter.copy_(rounded_to_tf32(parameter))
+    return largest(in_double(rounded, [rounded_to_tf32(x) for x in inputs]) - exact)
+
+
+def rounded_to_tf32(x: Tensor) -> Tensor:
+    """To 10 bits of mantissa, halves away from zero."""
+    return ((x.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+def largest(x: Tensor) -> float:
+    return x.abs().max().item()
 
 
 def excess(found: tuple[float, float, float]) -> float:

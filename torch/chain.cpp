@@ -5,13 +5,11 @@
 
 namespace tconv3d::ops {
 
-namespace {
-
 at::Tensor per_channel(const at::Tensor& values) {
     return values.view({-1, 1, 1, 1});
 }
 
-at::Tensor apply(const Step& step, const at::Tensor& x, const std::vector<at::Tensor>& operands) {
+at::Tensor apply_step(const Step& step, const at::Tensor& x, const std::vector<at::Tensor>& operands) {
     const at::Tensor operand = step.operand < 0 ? at::Tensor() : operands[static_cast<size_t>(step.operand)];
     switch (step.kind) {
     case StepKind::add:
@@ -56,6 +54,8 @@ at::Tensor apply(const Step& step, const at::Tensor& x, const std::vector<at::Te
     TORCH_CHECK(false, "unknown epilogue step ", static_cast<int>(step.kind));
 }
 
+namespace {
+
 /// A tensor that the chain alone sees: its gradient stops here, even where one operand was computed from another tensor
 /// of the call.
 at::Tensor chain_input(const at::Tensor& tensor) {
@@ -72,7 +72,7 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> differentiable_epilogue_bwd(cons
     for (const at::Tensor& operand : operands) inputs.push_back(chain_input(operand));
     const std::vector<at::Tensor> aliases(inputs.begin() + 1, inputs.end());
     at::Tensor dst = inputs[0];
-    for (const Step& step : epilogue.steps()) dst = apply(step, dst, aliases);
+    for (const Step& step : epilogue.steps()) dst = apply_step(step, dst, aliases);
 
     std::vector<at::Tensor> grads = torch::autograd::grad({dst}, inputs, {grad_dst}, /*retain_graph=*/true,
                                                           /*create_graph=*/true);

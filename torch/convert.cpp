@@ -178,13 +178,21 @@ Problem epilogue_problem(const at::Tensor& grad_dst) {
     return problem;
 }
 
-Epilogue checked_epilogue(Text text, at::TensorList operands, const Problem& problem, const at::Tensor& like) {
-    const Epilogue epilogue = text.empty() ? Epilogue() : Epilogue::parse({text.data(), text.size()});
+Epilogue parsed_epilogue(Text text) {
+    return text.empty() ? Epilogue() : Epilogue::parse({text.data(), text.size()});
+}
+
+void check_operands(const Epilogue& epilogue, at::TensorList operands, const Problem& problem, const at::Tensor& like) {
     TORCH_CHECK(operands.size() == static_cast<size_t>(epilogue.operand_count()), "the epilogue '", epilogue.str(),
                 "' takes ", epilogue.operand_count(), " operands, but got ", operands.size());
     check_operand_kinds(operands, like);
     for (const Step& step : epilogue.steps())
         if (step.operand >= 0) check_operand_size(step, operands[static_cast<size_t>(step.operand)], problem);
+}
+
+Epilogue checked_epilogue(Text text, at::TensorList operands, const Problem& problem, const at::Tensor& like) {
+    const Epilogue epilogue = parsed_epilogue(text);
+    check_operands(epilogue, operands, problem, like);
     return epilogue;
 }
 

@@ -28,7 +28,10 @@ Problem bwd_weight_problem(const at::Tensor& src, const at::Tensor& grad_dst, at
 /// A problem whose dst is grad_dst: an epilogue's backward knows no convolution.
 Problem epilogue_problem(const at::Tensor& grad_dst);
 
-/// Parses the chain and checks its tensors against the problem's dst; `like` has their dtype and device.
+Epilogue parsed_epilogue(Text text);
+/// The chain's tensors fit the problem's dst; `like` has their dtype and device.
+void check_operands(const Epilogue& epilogue, at::TensorList operands, const Problem& problem, const at::Tensor& like);
+/// Both of these.
 Epilogue checked_epilogue(Text text, at::TensorList operands, const Problem& problem, const at::Tensor& like);
 /// Backward's `saved` argument: shaped like dst, unless the chain needs nothing.
 void check_saved(const at::Tensor& saved, const Epilogue& epilogue, const at::Tensor& grad_dst);

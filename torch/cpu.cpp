@@ -6,41 +6,18 @@
 #include "executor.hpp"
 #include "tconv3d/epilogue_bwd.hpp"
 #include "tconv3d/plan.hpp"
+#include "tensors.hpp"
 
 /// The CPU kernels: dense tensors in the problem's layout, a workspace and PyTorch's threads for the core.
 namespace tconv3d::ops {
 
 namespace {
 
-at::Tensor make(const std::vector<int64_t>& sizes, const at::Tensor& like, at::MemoryFormat format) {
-    return at::empty(sizes, like.options().memory_format(format));
-}
-
-/// An output that was not asked for.
-at::Tensor nothing(const at::Tensor& like) {
-    return at::empty({0}, like.options());
-}
-
 void execute(const Plan& plan, const Arguments& arguments) {
     TorchExecutor executor;
     const auto bytes = static_cast<int64_t>(plan.workspace_bytes(executor.workers()));
     const at::Tensor workspace = at::empty({bytes}, at::TensorOptions(at::kByte));
     plan.execute(arguments, executor, workspace.data_ptr());
-}
-
-/// Residuals in the layout of dst, channel values one after the other.
-std::vector<at::Tensor> dense(at::TensorList operands, const Problem& problem) {
-    std::vector<at::Tensor> tensors;
-    for (const at::Tensor& operand : operands)
-        tensors.push_back(operand.dim() == 1 ? operand.contiguous() : operand.contiguous(format(problem)));
-    return tensors;
-}
-
-std::vector<const void*> pointers(const std::vector<at::Tensor>& tensors) {
-    std::vector<const void*> result;
-    result.reserve(tensors.size());
-    for (const at::Tensor& tensor : tensors) result.push_back(tensor.data_ptr());
-    return result;
 }
 
 /// preactivation: where to leave it; null when nobody asks.

@@ -23,4 +23,10 @@ TORCH_LIBRARY(tconv3d, m) {
     m.def("explain(str problem, str epilogue) -> str");
     m.def("machine() -> str");
     m.def("problem_facts(str problem) -> str");
+
+    m.def("cuda_explain(str problem, str epilogue, int device) -> str");
+    // Initialises the CUDA driver, which the other ops do only for tensors on a GPU.
+    m.def("cuda_machine() -> str");
+    // Where PyTorch's packages keep NVRTC, best first.
+    m.def("set_nvrtc_folders(str[] folders) -> ()");
 }

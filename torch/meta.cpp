@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include "convert.hpp"
+#include "tensors.hpp"
 
 /// Sizes and strides without data. Known sizes go through the same Problem, and the same errors, as on the CPU; only
 /// symbolic ones (torch.compile with dynamic shapes) are expressions of their own.
@@ -46,16 +47,8 @@ SymSizes symbolic_src_sizes(const at::Tensor& grad_dst, const at::Tensor& weight
     return sizes;
 }
 
-at::Tensor make(const SymSizes& sizes, const at::Tensor& like, at::MemoryFormat format) {
+at::Tensor make_symbolic(const SymSizes& sizes, const at::Tensor& like, at::MemoryFormat format) {
     return at::empty_symint(sizes, like.options().memory_format(format));
-}
-
-at::Tensor make(const std::vector<int64_t>& sizes, const at::Tensor& like, at::MemoryFormat format) {
-    return at::empty(sizes, like.options().memory_format(format));
-}
-
-at::Tensor nothing(const at::Tensor& like) {
-    return at::empty({0}, like.options());
 }
 
 at::Tensor fwd_meta(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
@@ -65,7 +58,7 @@ at::Tensor fwd_meta(const at::Tensor& src, const at::Tensor& weight, const Optio
     if (!have_known_sizes({src, weight, bias.value_or(at::Tensor())}) || !have_known_sizes(operands)) {
         TORCH_CHECK(src.sym_size(1) == weight.sym_size(0), "expected src to have ", weight.sym_size(0),
                     " channels, but got ", src.sym_size(1));
-        return make(symbolic_dst_sizes(src, weight, geometry), src, dst_format);
+        return make_symbolic(symbolic_dst_sizes(src, weight, geometry), src, dst_format);
     }
     const Problem problem = fwd_problem(src, weight, bias, geometry);
     checked_epilogue(epilogue, operands, problem, src);
@@ -84,7 +77,7 @@ at::Tensor bwd_data_meta(const at::Tensor& grad_dst, const at::Tensor& weight, c
     check_pair("grad_dst", grad_dst, "weight", weight);
     const at::MemoryFormat src_format = common_format(grad_dst, weight);
     if (!have_known_sizes({grad_dst, weight}))
-        return make(symbolic_src_sizes(grad_dst, weight, geometry), grad_dst, src_format);
+        return make_symbolic(symbolic_src_sizes(grad_dst, weight, geometry), grad_dst, src_format);
     return make(src_sizes(bwd_data_problem(grad_dst, weight, geometry)), grad_dst, src_format);
 }
 
@@ -98,8 +91,8 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight_meta(const at::Tensor& src, const 
     const c10::SymInt dst_channels = grad_dst.sym_size(1);
     SymSizes sizes = {src.sym_size(1), dst_channels / geometry.groups};
     sizes.insert(sizes.end(), kernel.begin(), kernel.end());
-    return {make(sizes, src, at::MemoryFormat::Contiguous),
-            with_bias ? make(SymSizes{dst_channels}, src, at::MemoryFormat::Contiguous) : nothing(src)};
+    return {make_symbolic(sizes, src, at::MemoryFormat::Contiguous),
+            with_bias ? make_symbolic(SymSizes{dst_channels}, src, at::MemoryFormat::Contiguous) : nothing(src)};
 }
 
 std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_meta(const at::Tensor& grad_dst, const at::Tensor& saved,

@@ -1,4 +1,4 @@
-"""The command line: `python -m tconv3d doctor | explain | bench | demo`."""
+"""The command line: `python -m tconv3d doctor | explain | bench | precompile | demo`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__
-from .cli import bench, demo, doctor, explain
+from .cli import bench, demo, doctor, explain, precompile
 
-_COMMANDS = {"doctor": doctor, "explain": explain, "bench": bench, "demo": demo}
+_COMMANDS = {"doctor": doctor, "explain": explain, "bench": bench, "precompile": precompile, "demo": demo}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

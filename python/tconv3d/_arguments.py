@@ -12,6 +12,7 @@ import torch
 Size3 = Union[int, Sequence[int]]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_SMALL = 2**31
 
 
 def integer(name: str, value: Any, shown: Any = None) -> int:
@@ -27,6 +28,11 @@ def integer(name: str, value: Any, shown: Any = None) -> int:
 
 def triple(name: str, value: Any) -> list[int]:
     """One integer per spatial dimension from an integer or a sequence of one or three."""
+    # What modules and most callers pass, on the path of every call.
+    if type(value) is tuple and len(value) == 3:
+        d, h, w = value
+        if type(d) is type(h) is type(w) is int and min(value) > -_SMALL and max(value) < _SMALL:
+            return [d, h, w]
     if not isinstance(value, (tuple, list)):
         return [integer(name, value)] * 3
     numbers = [integer(name, each, value) for each in value]

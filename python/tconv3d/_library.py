@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,24 @@ import torch
 
 PATH = Path(__file__).with_name("libtconv3d_torch.so")
 
-_BUILD = "Build it with `pip install .` in the source tree of tconv3d (or `make library` to use it in place)."
+_BUILD = "Build it with `pip install .` in the source tree of tconv3d (or `make build` to use it in place)."
 
 #: Why the operators cannot be used; None once they are loaded. Importing tconv3d never fails, so that
 #: `python -m tconv3d doctor` can say what is wrong; the first call of an operator does.
 failure: str | None = "tconv3d's operators are not loaded"
 
 
+#: Whether `cuda_failure` was asked, and what it found.
+_cuda_asked = False
+_cuda_failure: str | None = None
+
+
 def load(path: Path = PATH) -> None:
     """Registers torch.ops.tconv3d.* from `path`; on failure, `failure` holds the reason."""
     global failure
     failure = _load(path)
+    if failure is None:
+        torch.ops.tconv3d.set_nvrtc_folders([str(folder) for folder in _nvrtc_folders()])
 
 
 def require() -> None:
@@ -34,6 +42,45 @@ def machine() -> dict[str, Any]:
     require()
     facts: dict[str, Any] = json.loads(torch.ops.tconv3d.machine())
     return facts
+
+
+def cuda_machine() -> dict[str, Any]:
+    """What the library finds of CUDA on this machine. Initialises the driver."""
+    require()
+    facts: dict[str, Any] = json.loads(torch.ops.tconv3d.cuda_machine())
+    return facts
+
+
+def cuda_failure() -> str | None:
+    """Why the CUDA backend cannot be used; None when it can. Found out once, at the first tensor on a GPU, and then
+    also said in a warning."""
+    global _cuda_asked, _cuda_failure
+    if not _cuda_asked:
+        _cuda_failure = failure if failure is not None else find_cuda_failure(cuda_machine())
+        _cuda_asked = True
+        if _cuda_failure is not None:
+            warnings.warn(
+                f"tconv3d's CUDA backend cannot be used, so PyTorch's operator computes: {_cuda_failure}", stacklevel=2
+            )
+    return _cuda_failure
+
+
+# torch.compile calls it while it traces and takes the answer for a constant.
+cuda_failure._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def find_cuda_failure(machine: dict[str, Any]) -> str | None:
+    """What of `cuda_machine` keeps the CUDA backend from working."""
+    for part in ("torch", "driver", "nvrtc"):
+        if not machine[part]["available"]:
+            return str(machine[part]["reason"])
+    return None
+
+
+def _nvrtc_folders() -> list[Path]:
+    """Where PyTorch's packages keep NVRTC: the CUDA 13 packages, the CUDA 12 ones, and PyTorch's own folder."""
+    packages = Path(torch.__file__).resolve().parents[1]
+    return [packages / "nvidia/cu13/lib", packages / "nvidia/cuda_nvrtc/lib", packages / "torch/lib"]
 
 
 def _load(path: Path) -> str | None:

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from . import _library
+
 #: PyTorch's own operator, whatever torch.nn.functional.conv_transpose3d is bound to (tconv3d.enable rebinds it).
 torch_conv_transpose3d = torch.conv_transpose3d
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _DEVICES = ("cpu", "meta")
+_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: Sequence[Tensor] = ()) -> str | None:
@@ -28,20 +31,33 @@ def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: 
         return "a torch.func transform (vmap, grad, jvp, …) is active"
     if forward_ad._current_level >= 0:
         return "forward-mode differentiation is active"
-    named = [("input", input), ("weight", weight)]
-    if bias is not None:
-        named.append(("bias", bias))
-    named.extend((f"epilogue operand {index}", operand) for index, operand in enumerate(operands))
-    for name, tensor in named:
-        why = _tensor_reason(name, tensor)
-        if why is not None:
-            return why
+    tensors = (input, weight, *operands) if bias is None else (input, weight, bias, *operands)
+    for index, tensor in enumerate(tensors):
+        if not _is_ours(tensor):
+            return _tensor_reason(_name(index, bias is not None), tensor)
     if input.dim() == 5 and input.shape[0] == 0 and 0 in input.shape[2:]:
         return f"input has neither batch nor voxels: its shape is {list(input.shape)}"
     return None
 
 
-def _tensor_reason(name: str, tensor: Tensor) -> str | None:
+def _is_ours(tensor: Tensor) -> bool:
+    """Whether `_tensor_reason` has nothing to say; this is on the path of every call."""
+    kind = tensor.device.type
+    return (
+        (type(tensor) in _PLAIN or not _dispatches_itself(tensor))
+        and tensor.dtype in _DTYPES
+        and tensor.layout == torch.strided
+        and not tensor.is_nested
+        and (kind in _DEVICES if kind != "cuda" else _library.cuda_failure() is None)
+    )
+
+
+def _name(index: int, has_bias: bool) -> str:
+    names = ("input", "weight", "bias") if has_bias else ("input", "weight")
+    return names[index] if index < len(names) else f"epilogue operand {index - len(names)}"
+
+
+def _tensor_reason(name: str, tensor: Tensor) -> str:
     if _dispatches_itself(tensor):
         return f"{name} is a {type(tensor).__name__}, which has operators of its own"
     if tensor.is_nested:
@@ -50,15 +66,15 @@ def _tensor_reason(name: str, tensor: Tensor) -> str | None:
         return f"{name} is {_word(tensor.layout)}, not dense"
     if tensor.dtype not in _DTYPES:
         return f"{name} is {_word(tensor.dtype)}; tconv3d computes in {', '.join(map(_word, _DTYPES))}"
-    if tensor.device.type not in _DEVICES:
-        return f"{name} is on {tensor.device}; tconv3d computes on the CPU"
-    return None
+    if tensor.device.type == "cuda":
+        return f"{name} is on {tensor.device}, where tconv3d cannot run: {_library.cuda_failure()}"
+    return f"{name} is on {tensor.device}; tconv3d computes on the CPU and on NVIDIA GPUs"
 
 
 def _dispatches_itself(tensor: Tensor) -> bool:
     """Subclasses with `__torch_dispatch__` (DTensor, quantised weights, …) know PyTorch's operators, not ours."""
     kind = type(tensor)
-    if kind is Tensor or kind is torch.nn.Parameter:
+    if kind in _PLAIN:
         return False
     # PyTorch's own tracing tensors ask each operator for its Meta kernel, which tconv3d has.
     if kind.__module__.startswith(("torch._subclasses.", "torch._functorch.")):

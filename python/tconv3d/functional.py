@@ -62,9 +62,9 @@ def conv_transpose3d(
     _check_shape(input)
     text = "" if epilogue is None else epilogue.text
     if input.dim() == 5:
-        return torch.ops.tconv3d.fwd(input, weight, bias, *parameters, text, operands)  # type: ignore[no-any-return]
+        return torch.ops.tconv3d.fwd.default(input, weight, bias, *parameters, text, operands)  # type: ignore[no-any-return]
     batched = [operand if operand.dim() == 1 else operand.unsqueeze(0) for operand in operands]
-    return torch.ops.tconv3d.fwd(  # type: ignore[no-any-return]
+    return torch.ops.tconv3d.fwd.default(  # type: ignore[no-any-return]
         input.unsqueeze(0), weight, bias, *parameters, text, batched
     ).squeeze(0)
 

@@ -15,6 +15,12 @@ namespace {
 
 constexpr size_t kWorkspaceAlignment = 64;
 
+/// Waking other threads costs some ten microseconds: less work than this is done sooner on the calling thread.
+bool is_small(const Problem& problem) {
+    constexpr double kFlops = 2e6, kBytes = 2e5;
+    return problem.flops() < kFlops && problem.bytes() < kBytes;
+}
+
 /// The implementation that TCONV3D_IMPL names; empty when none is forced.
 std::string forced_implementation() {
     const char* forced = std::getenv("TCONV3D_IMPL");
@@ -87,7 +93,8 @@ void Plan::execute(const Arguments& arguments, Executor& executor, void* workspa
                     " bytes, got a null pointer");
     if (bytes > 0 && reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment != 0)
         throw Error("the workspace must be aligned to " + std::to_string(kWorkspaceAlignment) + " bytes");
-    kernel_->execute(arguments, executor, workspace);
+    SerialExecutor serial;
+    kernel_->execute(arguments, is_small(problem_) ? serial : executor, workspace);
 }
 
 void Plan::execute(const Arguments& arguments, Executor& executor) const {

@@ -1,7 +1,5 @@
 #include "planes.hpp"
 
-#include <algorithm>
-
 #include "gather.hpp"
 #include "isa.hpp"
 #include "kernels.hpp"
@@ -11,8 +9,8 @@ namespace tconv3d::cpu {
 
 namespace {
 
-/// Phases are listed one by one; beyond this stride the list itself would cost more than the reference.
-constexpr int64_t kLargestStride = 1024;
+/// Phases are listed one by one; beyond this many the list itself would cost more than the reference.
+constexpr int64_t kMostPhases = 4096;
 
 } // namespace
 
@@ -52,9 +50,13 @@ const Kernels<double>& kernels<double>(Isa isa) {
 }
 
 std::string reject_planes(const Problem& problem, const Epilogue&) {
-    const int64_t stride = *std::max_element(problem.stride.begin(), problem.stride.end());
-    if (stride > kLargestStride) {
-        return "stride " + str(problem.stride) + " exceeds " + std::to_string(kLargestStride);
+    int64_t phases = 1;
+    for (const int64_t stride : problem.stride) {
+        // Checked factor by factor, so that the product of huge strides cannot overflow.
+        if (stride > kMostPhases / phases) {
+            return "stride " + str(problem.stride) + " makes more than " + std::to_string(kMostPhases) + " phases";
+        }
+        phases *= stride;
     }
     return "";
 }

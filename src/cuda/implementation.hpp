@@ -22,4 +22,14 @@ struct Implementation {
 /// The last entry accepts every valid fwd problem.
 const std::vector<Implementation>& implementation_list();
 
+/// The implementation that is taken, and why the others are not.
+struct Choice {
+    const Implementation* implementation;
+    std::vector<Rejection> rejections;
+};
+
+/// The least cost among those that accept a valid problem, the earlier one where two are equal. TCONV3D_CUDA_IMPL names
+/// one to force. Throws Error when none accepts.
+Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device);
+
 } // namespace tconv3d::cuda

@@ -1,166 +1,171 @@
 #include "cuda/stream.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <sstream>
+#include <array>
+#include <vector>
 
-#include "tconv3d/error.hpp"
+#include "cuda/epilogue_source.hpp"
+#include "cuda/variants.hpp"
 
 namespace tconv3d::cuda {
 
 namespace {
 
-constexpr int64_t kConsumers = 2;
-constexpr int64_t kChannelStep = 8;
+constexpr int64_t kChannelStep = kStreamChannelStep;
 
-int64_t cuts(int64_t whole, int64_t part) {
-    return (whole + part - 1) / part;
-}
-
-/// C++ constants as text.
-class Prelude {
-public:
-    void constant(const char* name, int64_t value) { text_ << "constexpr int " << name << " = " << value << ";\n"; }
-
-    /// An array that device code may also index at run time.
-    void array(const char* name, const std::vector<int64_t>& values) {
-        text_ << "__device__ constexpr int " << name << "[] = {";
-        for (size_t i = 0; i < values.size(); ++i) text_ << (i ? ", " : "") << values[i];
-        text_ << "};\n";
-    }
-
-    void add(const std::string& text) { text_ << text; }
-    std::string str() const { return text_.str(); }
-
-private:
-    std::ostringstream text_;
+/// kernels/stream.cuh's StreamArgs, byte for byte.
+struct StreamArgs {
+    const void* weights;
+    int64_t dst_slice;
+    int32_t batch, depth;
+    int32_t dst_d, dst_h, dst_w;
+    int32_t q_begin_d, q_end_d, q_begin_h, q_end_h, q_begin_w, q_end_w;
+    int32_t tiles_h, tiles_w, segments, segment_length, co_tiles;
 };
 
-/// `{%0, %1, …}`
-std::string operands(int64_t first, int64_t count) {
-    std::string text = "{";
-    for (int64_t i = 0; i < count; ++i) text += (i ? ", %" : "%") + std::to_string(first + i);
-    return text + "}";
+StreamArgs arguments_of(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
+    const Extents dst = problem.dst();
+    StreamArgs args{};
+    args.dst_slice = dst[1] * dst[2];
+    args.batch = narrow(problem.batch);
+    args.depth = narrow(problem.src[0]);
+    args.dst_d = narrow(dst[0]);
+    args.dst_h = narrow(dst[1]);
+    args.dst_w = narrow(dst[2]);
+    args.q_begin_d = narrow(tables.q_begin[0]);
+    args.q_end_d = narrow(tables.q_end[0]);
+    args.q_begin_h = narrow(tables.q_begin[1]);
+    args.q_end_h = narrow(tables.q_end[1]);
+    args.q_begin_w = narrow(tables.q_begin[2]);
+    args.q_end_w = narrow(tables.q_end[2]);
+    args.tiles_h = narrow(cuts(tables.q_end[1] - tables.q_begin[1], tile.h));
+    args.tiles_w = narrow(cuts(tables.q_end[2] - tables.q_begin[2], tile.w));
+    args.segments = narrow(tile.segments);
+    args.segment_length = narrow(tile.segment_length);
+    args.co_tiles = narrow(cuts(problem.dst_channels_per_group(), tile.dst_channels));
+    return args;
 }
 
-/// The wrapper of one wgmma: the number of registers in its text depends on n.
-std::string wgmma_source(int64_t n) {
-    const int64_t sums = n / 2;
-    std::ostringstream text;
-    text << "__device__ __forceinline__ void wgmma(float (&sums)[" << sums << "], const unsigned (&a)[4], "
-         << "unsigned long long b) {\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" << n << "k8.f32.tf32.tf32 "
-         << operands(0, sums) << ", " << operands(sums, 4) << ", %" << sums + 4 << ", 1, 1, 1;\" : ";
-    for (int64_t i = 0; i < sums; ++i) text << (i ? ", " : "") << "\"+f\"(sums[" << i << "])";
-    text << " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n";
-    return text.str();
+/// The tensor map of src: boxes of a plane's tile × the channels of a stage, rounded to tf32 as they are copied.
+TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src) {
+    const auto wide = [](int64_t value) { return static_cast<uint64_t>(value); };
+    const uint64_t extents[] = {wide(problem.src[2]), wide(problem.src[1]), wide(problem.src[0]),
+                                wide(problem.src_channels), wide(problem.batch)};
+    uint64_t strides[4];
+    uint64_t bytes = sizeof(float);
+    for (size_t i = 0; i < 4; ++i) strides[i] = bytes *= extents[i];
+    const uint32_t box[] = {static_cast<uint32_t>(tile.plane_pitch), static_cast<uint32_t>(tile.plane_rows), 1,
+                            static_cast<uint32_t>(kChannelStep), 1};
+    const uint32_t element_strides[] = {1, 1, 1, 1, 1};
+    TensorMap map;
+    check(driver().cuTensorMapEncodeTiled(&map, kTensorMapTFloat32, 5, const_cast<void*>(src), extents, strides, box,
+                                          element_strides, kTensorMapInterleaveNone, kTensorMapSwizzleNone,
+                                          kTensorMapPromote128, kTensorMapFillZero),
+          "cuTensorMapEncodeTiled");
+    return map;
 }
 
-void add_rings(Prelude& prelude, const StreamTables& tables) {
-    std::vector<int64_t> length, start, delta;
-    for (const Ring& ring : tables.rings) {
-        length.push_back(ring.length);
-        start.push_back(ring.start);
-        delta.push_back(ring.delta_max);
+class StreamKernel final : public Kernel {
+public:
+    StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device)
+        : problem_(problem), epilogue_(epilogue), device_(device), tables_(problem),
+          tile_(choose_stream_tile(problem, tables_, device.multiprocessors, device.shared_memory_per_block)),
+          args_(arguments_of(problem, tables_, tile_)), pack_(stream_pack_request(problem, tables_, tile_)),
+          variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
+                        return stream_request(problem, tables_, tile_, epilogue, has_bias, saves_preactivation);
+                    })) {}
+
+    size_t workspace_bytes() const override {
+        return static_cast<size_t>(stream_packed_elements(problem_, tables_, tile_)) * 4;
     }
-    prelude.constant("kDPhases", static_cast<int64_t>(tables.rings.size()));
-    prelude.array("kRingLength", length);
-    prelude.array("kRingStart", start);
-    prelude.array("kRingDelta", delta);
-    prelude.constant("kRotations", tables.rotations);
-}
 
-void add_uses(Prelude& prelude, const StreamTables& tables, const StreamTile& tile) {
-    std::vector<int64_t> words, begin = {0}, phase, tap_h, tap_w;
-    for (const StreamOffset& offset : tables.offsets) {
-        words.push_back((offset.delta_h - tables.delta_min[1]) * tile.plane_pitch + offset.delta_w - tables.delta_min[2]);
-        for (const StreamUse& use : offset.uses) {
-            phase.push_back(use.phase);
-            tap_h.push_back(use.tap_h);
-            tap_w.push_back(use.tap_w);
-        }
-        begin.push_back(static_cast<int64_t>(phase.size()));
+    void load(const Arguments& arguments, void* stream) const override {
+        function(device_, pack_, stream);
+        variants_.get(arguments, stream);
     }
-    prelude.constant("kOffsets", static_cast<int64_t>(words.size()));
-    prelude.constant("kUses", static_cast<int64_t>(phase.size()));
-    // Enough wgmmas between two waits to keep the tensor cores busy, few enough fragments to stay in registers.
-    const int64_t per_offset = cuts(static_cast<int64_t>(phase.size()), static_cast<int64_t>(words.size()));
-    prelude.constant("kOffsetGroup", std::min<int64_t>(cuts(3, per_offset), static_cast<int64_t>(words.size())));
-    prelude.array("kOffsetWords", words);
-    prelude.array("kUseBegin", begin);
-    prelude.array("kUsePhase", phase);
-    prelude.array("kUseTapH", tap_h);
-    prelude.array("kUseTapW", tap_w);
-    prelude.array("kAccPhase", tables.accumulator);
-    prelude.constant("kAccPhases", tables.accumulators);
-    prelude.constant("kHwPhases", static_cast<int64_t>(tables.accumulator.size()));
-}
 
-std::string constants(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    Prelude prelude;
-    prelude.constant("kCi", problem.src_channels_per_group());
-    prelude.constant("kCo", problem.dst_channels_per_group());
-    prelude.constant("kGroups", problem.groups);
-    prelude.constant("kChannelStep", kChannelStep);
-    prelude.constant("kChunks", cuts(problem.src_channels_per_group(), kChannelStep));
-    prelude.constant("kCoTile", tile.dst_channels);
-    prelude.constant("kCoTiles", cuts(problem.dst_channels_per_group(), tile.dst_channels));
-    prelude.constant("kN", tables.slots * tile.dst_channels);
-    prelude.constant("kMTiles", tile.m_tiles);
-    prelude.constant("kConsumers", kConsumers);
-    prelude.constant("kConsumerRegisters", 232);
-    prelude.constant("kTileH", tile.h);
-    prelude.constant("kTileW", tile.w);
-    prelude.constant("kPlaneRows", tile.plane_rows);
-    prelude.constant("kPlanePitch", tile.plane_pitch);
-    prelude.constant("kStages", tile.stages);
-    prelude.constant("kRoundInPlace", std::getenv("ST_NOROUND") ? 0 : 1);
-    const char* const names[] = {"D", "H", "W"};
-    for (size_t i = 0; i < 3; ++i) {
-        prelude.constant((std::string("kKernel") + names[i]).c_str(), problem.kernel[i]);
-        prelude.constant((std::string("kStride") + names[i]).c_str(), problem.stride[i]);
-        prelude.constant((std::string("kPadding") + names[i]).c_str(), problem.padding[i]);
-        prelude.constant((std::string("kDilation") + names[i]).c_str(), problem.dilation[i]);
-        prelude.constant((std::string("kDeltaMin") + names[i]).c_str(), tables.delta_min[i]);
+    void execute(const Arguments& arguments, void* stream, void* workspace) const override {
+        pack(arguments.weight, stream, workspace);
+        StreamArgs args = args_;
+        args.weights = workspace;
+        TensorMap map = map_of(problem_, tile_, arguments.src);
+        std::vector<const void*> output = output_argument(epilogue_, arguments);
+        std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
+        const int64_t items =
+            problem_.batch * problem_.groups * args.co_tiles * args.tiles_h * args.tiles_w * args.segments;
+        launch(variants_.get(arguments, stream), {std::min<int64_t>(items, device_.multiprocessors)},
+               {(kStreamConsumers + 1) * 128}, kernel_arguments.data(), stream);
     }
-    add_rings(prelude, tables);
-    add_uses(prelude, tables, tile);
-    return prelude.str();
-}
 
-} // namespace
+    std::string describe() const override { return "wgmma streamed along d: " + tile_.str(); }
 
-std::string reject_stream(const Problem& problem, int sm) {
-    if (sm != 90) return "wgmma needs compute capability 9.0, got " + std::to_string(sm / 10) + "." + std::to_string(sm % 10);
-    if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
-    if (problem.dtype != DType::f32 || problem.math != MathMode::tf32) return "takes f32 data in tf32 math";
-    if (problem.layout != Layout::ncdhw) return std::string("takes ncdhw, got ") + name(problem.layout);
-    if (problem.src[2] % 4 != 0) return "TMA needs rows of a multiple of 16 bytes, got " + std::to_string(problem.src[2] * 4);
+private:
+    void pack(const void* weight, void* stream, void* packed) const {
+        constexpr int64_t kThreads = 256;
+        std::array<void*, 2> kernel_arguments = {&weight, &packed};
+        launch(function(device_, pack_, stream), {cuts(stream_packed_elements(problem_, tables_, tile_), kThreads)},
+               {kThreads}, kernel_arguments.data(), stream);
+    }
+
+    Problem problem_;
+    Epilogue epilogue_;
+    Device device_;
+    StreamTables tables_;
+    StreamTile tile_;
+    StreamArgs args_;
+    KernelRequest pack_;
+    Variants variants_;
+};
+
+/// Why the copy engine or 32-bit coordinates cannot serve the problem; empty when they can.
+std::string reject_extents(const Problem& problem) {
+    const Extents dst = problem.dst();
+    constexpr int64_t kLimit = int64_t{1} << 30;
+    if (problem.src[2] % 4 != 0) {
+        return "TMA needs rows of a multiple of 16 bytes, got " + std::to_string(problem.src[2] * 4);
+    }
     if (problem.groups > 1 && problem.src_channels_per_group() % kChannelStep != 0) {
         return "groups need a multiple of 8 channels each, got " + std::to_string(problem.src_channels_per_group());
+    }
+    if (dst[1] * dst[2] >= kLimit || dst[0] >= kLimit || problem.batch >= kLimit) {
+        return "takes output slices of fewer than 2^30 voxels, got " + str(dst);
+    }
+    if (problem.stride[0] * problem.stride[1] * problem.stride[2] > 64) {
+        return "takes at most 64 phases, got stride " + str(problem.stride);
     }
     return "";
 }
 
-StreamLaunch plan_stream(const Problem& problem, const Epilogue&, int multiprocessors, int64_t shared_limit) {
+} // namespace
+
+std::string reject_stream(const Problem& problem, const Epilogue&, const Device& device) {
+    if (device.sm != 90) {
+        return "wgmma needs compute capability 9.0, got " + std::to_string(device.sm / 10) + "." +
+               std::to_string(device.sm % 10);
+    }
+    if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
+    if (problem.dtype != DType::f32 || problem.math != MathMode::tf32) {
+        return std::string("takes f32 in tf32 math, got ") + name(problem.dtype) + " in " + name(problem.math);
+    }
+    if (problem.layout != Layout::ncdhw) return std::string("takes ncdhw, got ") + name(problem.layout);
+    const std::string reason = reject_extents(problem);
+    if (!reason.empty()) return reason;
     const StreamTables tables(problem);
-    const StreamTile tile = choose_stream_tile(problem, tables, multiprocessors, shared_limit);
-    if (tile.clocks <= 0) throw Error("no tile of the streamed kernel fits " + problem.str());
-    StreamLaunch launch{tables, tile, {}, {}, 0, 0, 0, 0, 0};
-    launch.tiles_h = cuts(tables.q_end[1] - tables.q_begin[1], tile.h);
-    launch.tiles_w = cuts(tables.q_end[2] - tables.q_begin[2], tile.w);
-    launch.channel_tiles = cuts(problem.dst_channels_per_group(), tile.dst_channels);
-    launch.items = problem.batch * problem.groups * launch.channel_tiles * launch.tiles_h * launch.tiles_w * tile.segments;
-    const int64_t chunks = cuts(problem.src_channels_per_group(), kChannelStep);
-    launch.packed_elements = problem.groups * launch.channel_tiles * tables.rotations * chunks * tables.uses() *
-                             tables.slots * tile.dst_channels * kChannelStep;
-    const std::string shared = constants(problem, tables, tile);
-    launch.pack = {"stream_pack.cuh", shared + "constexpr long long kPacked = " + std::to_string(launch.packed_elements) + ";\n",
-                   "stream_pack", 0};
-    launch.kernel = {"stream.cuh",
-                     shared + wgmma_source(tables.slots * tile.dst_channels) +
-                         "__device__ __forceinline__ float epilogue(float value, int) { return value; }\n",
-                     "stream_fwd", tile.shared_bytes};
-    return launch;
+    const StreamTile tile = choose_stream_tile(problem, tables, device.multiprocessors, device.shared_memory_per_block);
+    return tile.clocks > 0 ? "" : "no tile fits into shared memory and registers";
+}
+
+double stream_cost(const Problem& problem, const Epilogue&, const Device& device) {
+    const StreamTables tables(problem);
+    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 10;
+    return kLaunches +
+           choose_stream_tile(problem, tables, device.multiprocessors, device.shared_memory_per_block).clocks /
+               kClocksPerMicrosecond;
+}
+
+std::unique_ptr<Kernel> prepare_stream(const Problem& problem, const Epilogue& epilogue, const Device& device) {
+    return std::make_unique<StreamKernel>(problem, epilogue, device);
 }
 
 } // namespace tconv3d::cuda

@@ -37,9 +37,11 @@ Range q_range(const DimensionPhases& dim) {
 
 /// Adds the use to the offset it reads at, which is made when it is new.
 void add_use(std::vector<StreamOffset>& offsets, int64_t delta_h, int64_t delta_w, const StreamUse& use) {
-    const auto same = [&](const StreamOffset& offset) { return offset.delta_h == delta_h && offset.delta_w == delta_w; };
+    const auto same = [&](const StreamOffset& offset) {
+        return offset.delta_h == delta_h && offset.delta_w == delta_w;
+    };
     auto found = std::find_if(offsets.begin(), offsets.end(), same);
-    if (found == offsets.end()) found = offsets.insert(offsets.end(), StreamOffset{delta_h, delta_w, {}});
+    if (found == offsets.end()) found = offsets.insert(offsets.end(), StreamOffset{delta_h, delta_w, {}, {}});
     found->uses.push_back(use);
 }
 
@@ -56,6 +58,50 @@ std::vector<StreamOffset> plane_offsets(const DimensionPhases& dim_h, const Dime
         }
     }
     return offsets;
+}
+
+/// Which offsets a phase's taps read at.
+std::vector<bool> offsets_of(const std::vector<StreamOffset>& offsets, int64_t phase) {
+    std::vector<bool> read;
+    for (const StreamOffset& offset : offsets) {
+        read.push_back(std::any_of(offset.uses.begin(), offset.uses.end(),
+                                   [&](const StreamUse& use) { return use.phase == phase; }));
+    }
+    return read;
+}
+
+/// Numbers the phases that have taps such that those that read at the same offsets stand together.
+/// Only these may share a wgmma: the assembler serialises wgmmas whose sums overlap in part.
+std::vector<int64_t> order_phases(const std::vector<StreamOffset>& offsets, int64_t phases) {
+    std::vector<std::pair<std::vector<bool>, int64_t>> order;
+    for (int64_t phase = 0; phase < phases; ++phase) order.emplace_back(offsets_of(offsets, phase), phase);
+    std::sort(order.begin(), order.end());
+    std::vector<int64_t> accumulator(static_cast<size_t>(phases), -1);
+    int64_t next = 0;
+    for (const auto& [read, phase] : order) {
+        const bool any = std::find(read.begin(), read.end(), true) != read.end();
+        if (any) accumulator[static_cast<size_t>(phase)] = next++;
+    }
+    return accumulator;
+}
+
+/// Puts the uses of each offset in the order of their accumulators and cuts them into runs that all offsets share.
+void set_runs(std::vector<StreamOffset>& offsets, const std::vector<int64_t>& accumulator) {
+    const auto place = [&](const StreamUse& use) { return accumulator[static_cast<size_t>(use.phase)]; };
+    const std::vector<StreamOffset> unordered = offsets;
+    for (StreamOffset& offset : offsets) {
+        std::sort(offset.uses.begin(), offset.uses.end(),
+                  [&](const StreamUse& a, const StreamUse& b) { return place(a) < place(b); });
+        for (size_t i = 0; i < offset.uses.size(); ++i) {
+            const bool same =
+                i > 0 && offsets_of(unordered, offset.uses[i].phase) == offsets_of(unordered, offset.uses[i - 1].phase);
+            if (same) {
+                ++offset.runs.back().count;
+            } else {
+                offset.runs.push_back({place(offset.uses[i]), 1});
+            }
+        }
+    }
 }
 
 } // namespace
@@ -83,14 +129,17 @@ StreamTables::StreamTables(const Problem& problem) {
         rings.push_back(ring);
     }
     offsets = plane_offsets(table.dims[1], table.dims[2]);
-    accumulators = 0;
-    accumulator.assign(static_cast<size_t>(problem.stride[1] * problem.stride[2]), -1);
+    accumulator = order_phases(offsets, problem.stride[1] * problem.stride[2]);
+    accumulators = *std::max_element(accumulator.begin(), accumulator.end()) + 1;
+    set_runs(offsets, accumulator);
+}
+
+int64_t StreamTables::longest_run() const {
+    int64_t longest = 0;
     for (const StreamOffset& offset : offsets) {
-        for (const StreamUse& use : offset.uses) {
-            int64_t& sums = accumulator[static_cast<size_t>(use.phase)];
-            if (sums < 0) sums = accumulators++;
-        }
+        for (const StreamRun& run : offset.runs) longest = std::max(longest, run.count);
     }
+    return longest;
 }
 
 int64_t StreamTables::uses() const {

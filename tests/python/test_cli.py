@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,19 @@ def test_doctor_tells_what_the_machine_has() -> None:
 def test_doctor_names_the_forced_instruction_set() -> None:
     lines = succeed("doctor", TCONV3D_ISA="portable").splitlines()
     assert any("portable" in line and "chosen" in line for line in lines)
+
+
+def test_a_package_without_its_library_says_what_to_do(tmp_path: Path) -> None:
+    """It still imports, so that doctor can run; doctor and the first call name the cure."""
+    shutil.copytree(Path(tconv3d.__file__).parent, tmp_path / "tconv3d", ignore=shutil.ignore_patterns("*.so"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    doctor = [sys.executable, "-m", "tconv3d", "doctor"]
+    call = [sys.executable, "-c", "import torch, tconv3d; tconv3d.ConvTranspose3d(1, 1, 1)(torch.ones(1, 1, 1, 1, 1))"]
+    for command, error in ((doctor, "not usable"), (call, "ImportError")):
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+        assert done.returncode == 1
+        assert error in done.stdout + done.stderr
+        assert "pip install" in done.stdout + done.stderr
 
 
 def test_explain_says_what_runs_and_why() -> None:

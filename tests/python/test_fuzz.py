@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+
+pytest.importorskip("hypothesis", reason="the fuzz needs hypothesis, which is not installed")
+
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 

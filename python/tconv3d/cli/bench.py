@@ -1,9 +1,8 @@
-"""time tconv3d side by side with PyTorch, in one process and with the same threads"""
+"""time tconv3d side by side with PyTorch"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -13,23 +12,26 @@ from pathlib import Path
 import torch
 
 from .. import _library
-from ..problem import DIRECTIONS, DTYPES, LAYOUTS, NamedProblem, find_file, read_file
+from ..problem import DIRECTIONS, LAYOUTS, NamedProblem, find_file, read_file
+from . import bench_cuda
 from .cases import TOLERANCE, make_case, relative_error
 from .machine import Rates, measure_rates
+from .modes import MODES, in_mode
 from .plot import save_plot
-from .results import Row, results, summary
+from .results import Row, report_wrong, results, summary, write_json
 from .scale import scale_for_cpu
 from .timing import interleaved
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--problems", default="baselines", metavar="FILE", help="problem file (default: baselines)")
     parser.add_argument("--filter", default="", metavar="REGEX", help="only problems whose name matches")
-    _add_list(parser, "--directions", list(DIRECTIONS), "fwd,bwd_data,bwd_weight")
-    _add_list(parser, "--dtype", list(DTYPES), "f32")
+    _add_list(parser, "--directions", list(DIRECTIONS), "all of them on the CPU, fwd on a GPU")
+    _add_list(parser, "--dtype", list(MODES), "f32 on the CPU, tf32 on a GPU")
     _add_list(parser, "--layout", list(LAYOUTS), "ncdhw")
-    parser.add_argument("--scale", choices=["cpu", "none"], default="cpu", help="cpu: cut to 3 GFLOP (default)")
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of both sides (default: PyTorch's)")
+    parser.add_argument("--scale", choices=["cpu", "none"], help="cpu: cut to 3 GFLOP (default on the CPU)")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of both sides (default: PyTorch's)")
     parser.add_argument("--seconds", type=float, default=0.4, help="time for each measurement (default 0.4)")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each side at least (default 3)")
     parser.add_argument("--seed", type=int, default=0, help="of the random data (default 0)")
@@ -39,35 +41,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     _library.require()
+    on_gpu = options.device == "cuda"
+    options.dtype = options.dtype or (["tf32"] if on_gpu else ["f32"])
+    options.directions = options.directions or (["fwd"] if on_gpu else list(DIRECTIONS))
+    options.layout = options.layout or ["ncdhw"]
+    options.scale = options.scale or ("none" if on_gpu else "cpu")
+    return bench_cuda.run(options, list(_cases(options))) if on_gpu else _run_on_cpu(options)
+
+
+def _run_on_cpu(options: argparse.Namespace) -> int:
+    if "tf32" in options.dtype:
+        raise ValueError("--dtype tf32 is for --device cuda: the CPU multiplies fp32 in full")
     torch.manual_seed(options.seed)
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     rates = {dtype: measure_rates(dtype) for dtype in options.dtype}
     cases = list(_cases(options))
-    if not cases:
-        raise ValueError(f"no problem of '{options.problems}' matches '{options.filter}'")
     rows = [_measure(named, rates, options, f"[{i:>3}/{len(cases)}]") for i, named in enumerate(cases, start=1)]
     print(summary(rows, rates))
     if options.json is not None:
-        options.json.write_text(json.dumps(results(rows, rates), indent=1) + "\n", encoding="utf-8")
+        write_json(results(rows, rates), options.json)
     if options.plot is not None:
         save_plot(rows, options.plot)
-    wrong = [row for row in rows if not row.agrees]
-    for row in wrong:
-        print(f"WRONG: {row.name}: {row.problem}: differs from PyTorch by {row.error:.1e}", file=sys.stderr)
-    return 1 if wrong else 0
+    return report_wrong(rows)
 
 
 def _cases(options: argparse.Namespace) -> Iterator[NamedProblem]:
     wanted = re.compile(options.filter)
-    for named in read_file(find_file(options.problems)):
-        if wanted.search(named.name) is None:
-            continue
+    chosen = [named for named in read_file(find_file(options.problems)) if wanted.search(named.name)]
+    if not chosen:
+        raise ValueError(f"no problem of '{options.problems}' matches '{options.filter}'")
+    for named in chosen:
         problem = scale_for_cpu(named.problem) if options.scale == "cpu" else named.problem
-        for dtype in options.dtype:
+        for mode in options.dtype:
             for layout in options.layout:
                 for direction in options.directions:
-                    yield replace(named, problem=replace(problem, dtype=dtype, layout=layout, direction=direction))
+                    asked = replace(in_mode(problem, mode), layout=layout, direction=direction)
+                    yield replace(named, problem=asked)
 
 
 def _measure(named: NamedProblem, rates: dict[str, Rates], options: argparse.Namespace, progress: str) -> Row:
@@ -103,4 +113,4 @@ def _add_list(parser: argparse.ArgumentParser, name: str, known: list[str], defa
             raise argparse.ArgumentTypeError(f"unknown {', '.join(unknown)}; known: {', '.join(known)}")
         return text.split(",")
 
-    parser.add_argument(name, type=words, default=words(default), metavar="LIST", help=f"default {default}")
+    parser.add_argument(name, type=words, metavar="LIST", help=f"of {', '.join(known)}; default: {default}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import platform
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -28,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"           version {machine['version']}, built against PyTorch {machine['torch_built_with']}: usable")
     _print_isas(machine["isas"], machine["isa"])
     print(f"order      {', '.join(machine['implementations'])} (the first that accepts a problem runs it)")
-    print(f"CUDA       {_cuda()}")
+    _print_cuda()
     return 0
 
 
@@ -41,9 +43,34 @@ def _print_isas(isas: list[dict[str, object]], chosen: str) -> None:
         label = ""
 
 
-def _cuda() -> str:
-    backend = "tconv3d has no CUDA backend; tensors on a GPU go to PyTorch's operator"
-    if not torch.cuda.is_available():
-        return f"{backend}. PyTorch sees no GPU here."
-    names = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
-    return f"{backend}. PyTorch sees {names}."
+def _print_cuda() -> None:
+    seen = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    if not seen:
+        print(f"CUDA       PyTorch {torch.__version__} sees no GPU here")
+        return
+    machine = _library.cuda_machine()
+    print(f"CUDA       PyTorch (CUDA {torch.version.cuda}) sees {', '.join(seen)}")
+    print(f"  driver   {_status(machine['driver'])}")
+    print(f"  NVRTC    {_status(machine['nvrtc'])}")
+    print(f"  stream   {_status(machine['torch'])}")
+    print(f"  kernels  {_cache(machine['cache'])}")
+    for index, device in enumerate(machine["devices"]):
+        print(f"  cuda:{index}   {device['name']}, sm_{device['sm']}, {device['multiprocessors']} multiprocessors")
+    print(f"  among    {', '.join(machine['implementations'])} (the cheapest that accepts a problem runs it)")
+    failure = _library.find_cuda_failure(machine)
+    print(f"           {'usable' if failure is None else 'not usable: PyTorch computes on the GPU instead'}")
+
+
+def _status(part: dict[str, Any]) -> str:
+    if not part["available"]:
+        return "not available: " + str(part["reason"]).replace("\n", "\n           ")
+    return ", ".join(str(part[key]) for key in ("version", "file") if part.get(key)) or "available"
+
+
+def _cache(cache: dict[str, Any]) -> str:
+    if not cache["folder"]:
+        return f"compiled in each process: {cache['reason']}"
+    folder = Path(cache["folder"])
+    files = [file for file in folder.glob("*") if file.is_file()] if folder.is_dir() else []
+    size = sum(file.stat().st_size for file in files) / 2**20
+    return f"{len(files)} compiled ones in {folder}, {size:.1f} MiB"

@@ -8,11 +8,15 @@ import torch
 
 from .. import _library
 from ..problem import Problem, find_file, read_file
+from .gpu import measure_gpu_rates, require_gpu
 from .machine import measure_rates, roofline
+from .modes import MODES, in_mode, mode_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("problem", help='such as "n8 ci48 co24 96x96x96 k3 s1 p0", or a name of --problems')
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda or cuda:1")
+    parser.add_argument("--dtype", choices=list(MODES), help="in place of the problem's")
     parser.add_argument("--epilogue", default="", metavar="TEXT", help='such as "clamp(min=-1) div(2)"')
     parser.add_argument("--problems", default="baselines", metavar="FILE", help="where names are looked up")
     parser.add_argument("--no-measure", action="store_true", help="leave out the roofline, which takes a second")
@@ -20,11 +24,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     _library.require()
+    device = torch.device(options.device)
     problem = _find(options.problem, options.problems)
-    print(torch.ops.tconv3d.explain(str(problem), options.epilogue).rstrip())
+    if options.dtype is not None:
+        problem = in_mode(problem, options.dtype)
+    if device.type == "cuda":
+        require_gpu()
+        print(torch.ops.tconv3d.cuda_explain(str(problem), options.epilogue, device.index or 0).rstrip())
+    else:
+        print(torch.ops.tconv3d.explain(str(problem), options.epilogue).rstrip())
     if not options.no_measure:
-        print(roofline(problem, measure_rates(problem.dtype)))
+        print(_roofline(problem, device))
     return 0
+
+
+def _roofline(problem: Problem, device: torch.device) -> str:
+    if device.type != "cuda":
+        return roofline(problem, measure_rates(problem.dtype), f"{torch.get_num_threads()} threads, {problem.dtype}")
+    with torch.cuda.device(device):
+        rates = measure_gpu_rates(mode_of(problem))
+        return roofline(problem, rates, f"{torch.cuda.get_device_name()}, {mode_of(problem)}")
 
 
 def _find(text: str, problems: str) -> Problem:

@@ -16,7 +16,7 @@ from ..problem import DTYPES, Problem
 
 @dataclass(frozen=True)
 class Rates:
-    """Measured ceilings of this machine with the present number of threads."""
+    """Measured ceilings of this machine."""
 
     matmul_gflops: float
     copy_gbytes: float
@@ -38,13 +38,14 @@ def measure_rates(dtype: str) -> Rates:
     )
 
 
-def roofline(problem: Problem, rates: Rates) -> str:
+def roofline(problem: Problem, rates: Rates, what: str) -> str:
+    """The floor of the problem in words; `what` the rates were measured of."""
     facts = problem.facts()
     flops, bytes_moved = float(facts["flops"]), float(facts["bytes"])
     arithmetic, traffic = flops / rates.matmul_gflops * 1e-6, bytes_moved / rates.copy_gbytes * 1e-6
     bound = "arithmetic" if arithmetic >= traffic else "memory"
     return (
-        f"roofline of this machine ({torch.get_num_threads()} threads, {problem.dtype}):\n"
+        f"roofline of this machine ({what}):\n"
         f"  matmul {rates.matmul_gflops:.0f} GFLOP/s, copy {rates.copy_gbytes:.1f} GB/s (measured now)\n"
         f"  {flops * 1e-9:.3f} GFLOP take {arithmetic:.3f} ms, {bytes_moved * 1e-6:.1f} MB take {traffic:.3f} ms\n"
         f"  floor {max(arithmetic, traffic):.3f} ms, bound by {bound}"

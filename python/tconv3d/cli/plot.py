@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from .results import Row, geometric_means
+from .results import Bar, geometric_means
 
 
-def save_plot(rows: list[Row], path: Path) -> None:
+def save_plot(rows: Sequence[Bar], path: Path) -> None:
     """Writes the chart; without matplotlib it says so and goes on."""
     try:
         from matplotlib.figure import Figure
@@ -32,4 +33,5 @@ def save_plot(rows: list[Row], path: Path) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("speed-up over PyTorch (right of the line: tconv3d takes less time)")
     axes.legend(loc="best", fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

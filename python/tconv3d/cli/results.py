@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import platform
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
@@ -15,9 +19,33 @@ from .table import table
 from .timing import geometric_mean
 
 
+class Bar(Protocol):
+    """What a chart and a mean need of a row."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def speed_up(self) -> float: ...
+
+
+class Checked(Protocol):
+    """What a report of wrong results needs of a row."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def problem(self) -> str: ...
+    @property
+    def error(self) -> float: ...
+    @property
+    def agrees(self) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Row:
-    """One problem in one direction."""
+    """One problem in one direction on the CPU."""
 
     name: str
     problem: str
@@ -76,18 +104,25 @@ def summary(rows: list[Row], rates: dict[str, Rates]) -> str:
     return "\n".join([table(header, body), "", *means, *ceilings, machine])
 
 
-def geometric_means(rows: list[Row]) -> dict[str, float]:
+def geometric_means(rows: Sequence[Bar]) -> dict[str, float]:
     kinds = dict.fromkeys(row.kind for row in rows)
     return {kind: geometric_mean(row.speed_up for row in _of(rows, kind)) for kind in kinds}
 
 
-def results(rows: list[Row], rates: dict[str, Rates]) -> dict[str, Any]:
-    """Everything that was measured, and what it was measured with."""
+def versions() -> dict[str, str]:
+    """What was measured, and when."""
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "tconv3d": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
+    }
+
+
+def results(rows: list[Row], rates: dict[str, Rates]) -> dict[str, Any]:
+    """Everything that was measured, and what it was measured with."""
+    return {
+        **versions(),
         "cpu": cpu_model(),
         "cores": cores(),
         "threads": torch.get_num_threads(),
@@ -98,5 +133,18 @@ def results(rows: list[Row], rates: dict[str, Rates]) -> dict[str, Any]:
     }
 
 
-def _of(rows: list[Row], kind: str) -> list[Row]:
+def write_json(data: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def report_wrong(rows: Sequence[Checked]) -> int:
+    """Names the rows that differ from PyTorch; the exit status of the command."""
+    wrong = [row for row in rows if not row.agrees]
+    for row in wrong:
+        print(f"WRONG: {row.name}: {row.problem}: differs from PyTorch by {row.error:.1e}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _of(rows: Sequence[Bar], kind: str) -> list[Bar]:
     return [row for row in rows if row.kind == kind]

@@ -63,19 +63,13 @@ __device__ __forceinline__ uint32_t load_shared(uint32_t shared_src) {
     return word;
 }
 
-/// Rounds four neighbouring floats to tf32.
-__device__ __forceinline__ void round_to_tf32_in_place(uint32_t shared_floats) {
-    uint32_t x, y, z, w;
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
-                 : "r"(shared_floats)
-                 : "memory");
-    x = float_to_tf32(__uint_as_float(x));
-    y = float_to_tf32(__uint_as_float(y));
-    z = float_to_tf32(__uint_as_float(z));
-    w = float_to_tf32(__uint_as_float(w));
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared_floats), "r"(x), "r"(y), "r"(z), "r"(w)
-                 : "memory");
+__device__ __forceinline__ void store_shared(uint32_t shared_dst, float value) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared_dst), "f"(value) : "memory");
+}
+
+/// Waits for the 128 threads that name the same barrier, 1 to 15.
+__device__ __forceinline__ void sync_warpgroup(int barrier) {
+    asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
 }
 
 // ---- Asynchronous copies by the computing threads ----

@@ -3,11 +3,13 @@
 // along D at once: the accumulators hold one slot per open output slice, a ring per D phase. When a slice is done, one
 // slot per D phase is finished, gets the epilogue, is stored and cleared.
 //
+// The copy engine rounds to tf32 on the way: the tensor map's element type says so.
+//
 // Constants from the host (stream.cpp): kCi kCo kGroups kChannelStep kChunks kCoTile kN kRotations kMTiles kConsumers
-// kTileH kTileW kPlaneRows kPlanePitch kStages kOffsets kOffsetGroup kOffsetWords kUseBegin kUsePhase kUses kHwPhases kAccPhase
-// kAccPhases kStrideD … kPaddingW kDPhases kRingLength kRingStart kRingDelta kDeltaMinD; the functions wgmma() and
-// epilogue().
-#include "ptx.cuh"
+// kConsumerRegisters kTileH kTileW kPlaneRows kPlanePitch kStages kOffsets kOffsetGroup kOffsetWords kRunBegin kRunUse
+// kUses kHwPhases kAccPhase kAccPhases, kStride and kPadding and kDeltaMin of D, H, W, kDPhases kRingLength kRingStart
+// kRingDelta; the function wgmma<Run>(); and what output.cuh asks for.
+#include "output.cuh"
 
 namespace {
 
@@ -19,11 +21,14 @@ constexpr int kBlockBytes = kN * kChannelStep * 4;
 constexpr int kWeightBytes = kUses * kBlockBytes;
 constexpr int kStageBytes = kSrcRoom + (kWeightBytes + 127) / 128 * 128;
 constexpr int kTileVoxels = kTileH * kTileW;
+// Where outputs interleave along w, a warp turns its sums around in shared memory before it stores them: 8 channels of
+// 16 voxels for each phase h, as [phase h][channel][voxel][phase w]. The channels lie apart in banks.
+constexpr int kTurnChannel = 16 * kStrideW + (kStrideW == 2 ? 4 : 8);
+constexpr int kTurnBytes = kStrideW == 1 ? 0 : kStrideH * 8 * kTurnChannel * 4;
+constexpr int kPositions = (16 * kStrideW + 31) / 32;  // of a lane, among a warp's outputs of one channel
 
 struct StreamArgs {
-    const float* weights;
-    const float* bias;
-    float* dst;
+    const float* weights;  // packed
     int64_t dst_slice;  // elements of an output slice
     int batch, depth;
     int dst_d, dst_h, dst_w;
@@ -61,13 +66,13 @@ __device__ __forceinline__ int box_column(const Item& item) {
     return (item.q_w + kDeltaMinW) & ~3;
 }
 
-/// Stages as the three roles see them, in the same order.
+/// Stages as both roles see them, in the same order.
 struct Pipeline {
     uint32_t base;
     __device__ uint32_t stage(int s) const { return base + s % kStages * kStageBytes; }
     __device__ uint32_t filled(int s) const { return base + kStages * kStageBytes + s % kStages * 8; }
-    __device__ uint32_t rounded(int s) const { return filled(s) + kStages * 8; }
-    __device__ uint32_t freed(int s) const { return filled(s) + kStages * 16; }
+    __device__ uint32_t freed(int s) const { return filled(s) + kStages * 8; }
+    __device__ uint32_t end() const { return base + kStages * kStageBytes + (kStages * 16 + 127) / 128 * 128; }
     __device__ static int parity(int s) { return s / kStages & 1; }
 };
 
@@ -96,44 +101,42 @@ __device__ __forceinline__ void produce(const StreamArgs& args, const ptx::Tenso
     }
 }
 
-/// The tensor cores truncate: three warps round each stage to tf32, in place.
-__device__ __forceinline__ void round_stages(const StreamArgs& args, Pipeline pipe, int thread) {
-    int s = 0;
-    for (int i = blockIdx.x; i < item_count(args); i += gridDim.x) {
-        for_each_slice(args, item_at(args, i), [&](int) {
-            for (int chunk = 0; chunk < kChunks; ++chunk, ++s) {
-                ptx::barrier_wait(pipe.filled(s), Pipeline::parity(s));
-#pragma unroll 4
-                for (int offset = thread * 16; offset < kSrcBytes; offset += 96 * 16) {
-                    ptx::round_to_tf32_in_place(pipe.stage(s) + offset);
-                }
-                ptx::barrier_arrive(pipe.rounded(s));
-            }
-        });
-    }
-}
-
-/// The two voxels of an m64 tile whose rows this lane holds.
-struct LaneVoxels {
-    int words[2];  // in the plane
-    int outputs[2];  // of the phases (0, 0), in an output slice; the other phases lie at fixed distances
-    uint32_t stored[2];  // a bit for each phase (h, w) whose output exists
+/// Where this lane reads and where it writes.
+struct Lane {
+    int words[kMTiles][2];  // of its two voxels of each m64 tile, in the plane
+    // Of its outputs at phase h = 0, in a slice: its two voxels where stride w is 1, its positions otherwise.
+    int outputs[kMTiles][kStrideW == 1 ? 2 : kPositions];
+    uint32_t stored[kMTiles][kStrideW == 1 ? 2 : kPositions];  // a bit for each phase h whose output exists
 };
 
 struct Accumulators {
-    float sums[kMTiles][kAccPhases][kN / 2];
+    float sums[kMTiles][kAccPhases * kN / 2];
 };
+
+/// The wgmmas of the runs from Run to End; Run belongs to Offset, or to one after it. Fragment 0 is offset First's.
+template <int Offset, int Run, int End, int First>
+__device__ __forceinline__ void multiply_runs(float (&sums)[kAccPhases * kN / 2], const uint32_t (&fragments)[kOffsetGroup][4],
+                                              uint64_t weights) {
+    if constexpr (Run < End) {
+        if constexpr (Run < kRunBegin[Offset + 1]) {
+            wgmma<Run>(sums, fragments[Offset - First], weights + (kRunUse[Run] * kBlockBytes >> 4));
+            multiply_runs<Offset, Run + 1, End, First>(sums, fragments, weights);
+        } else {
+            multiply_runs<Offset + 1, Run, End, First>(sums, fragments, weights);
+        }
+    }
+}
 
 /// Multiplies kOffsetGroup offsets of an m64 tile, then the next tile's, then the next offsets. The fragments of one
 /// group are loaded while the wgmmas of the group before run.
 template <int Step>
 __device__ __forceinline__ void multiply_step(Accumulators& acc, uint32_t (&a)[2][kOffsetGroup][4],
-                                              const LaneVoxels (&voxels)[kMTiles], uint32_t plane, uint64_t weights) {
+                                              const Lane& lane, uint32_t plane, uint64_t weights) {
     constexpr int m = Step % kMTiles, first = Step / kMTiles * kOffsetGroup;
     if constexpr (first < kOffsets) {
         constexpr int count = kOffsets - first < kOffsetGroup ? kOffsets - first : kOffsetGroup;
         uint32_t(&fragments)[kOffsetGroup][4] = a[Step % 2];
-        const uint32_t upper = plane + voxels[m].words[0] * 4, lower = plane + voxels[m].words[1] * 4;
+        const uint32_t upper = plane + lane.words[m][0] * 4, lower = plane + lane.words[m][1] * 4;
 #pragma unroll
         for (int i = 0; i < count; ++i) {
             fragments[i][0] = ptx::load_shared(upper + kOffsetWords[first + i] * 4);
@@ -142,16 +145,10 @@ __device__ __forceinline__ void multiply_step(Accumulators& acc, uint32_t (&a)[2
             fragments[i][3] = ptx::load_shared(lower + (kOffsetWords[first + i] + 4 * kPlaneWords) * 4);
         }
         ptx::wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < count; ++i) {
-#pragma unroll
-            for (int use = kUseBegin[first + i]; use < kUseBegin[first + i + 1]; ++use) {
-                wgmma(acc.sums[m][kAccPhase[kUsePhase[use]]], fragments[i], weights + (use * kBlockBytes >> 4));
-            }
-        }
+        multiply_runs<first, kRunBegin[first], kRunBegin[first + count], first>(acc.sums[m], fragments, weights);
         ptx::wgmma_commit();
         ptx::wgmma_wait<1>();
-        multiply_step<Step + 1>(acc, a, voxels, plane, weights);
+        multiply_step<Step + 1>(acc, a, lane, plane, weights);
     }
 }
 
@@ -161,7 +158,7 @@ __device__ __forceinline__ float take_sum(Accumulators& acc, int m, int phase, i
     float value = 0.f;
     if constexpr (Slot >= 0) {
         if (kAccPhase[phase] >= 0) {
-            float& sum = acc.sums[m][kAccPhase[phase] < 0 ? 0 : kAccPhase[phase]][Slot * kCoTile / 2 + index];
+            float& sum = acc.sums[m][(kAccPhase[phase] < 0 ? 0 : kAccPhase[phase]) * (kN / 2) + Slot * kCoTile / 2 + index];
             value = sum;
             sum = 0.f;
         }
@@ -169,123 +166,220 @@ __device__ __forceinline__ float take_sum(Accumulators& acc, int m, int phase, i
     return value;
 }
 
-/// Stores one D phase's finished output slice and clears its slot. Slot -1: a phase without taps, all zero.
+/// Where the 8 channels of a block go: the first one's index in dst and the distance to the next.
+struct BlockPlace {
+    int64_t first;
+    int64_t channel_stride;
+    int channel;  // of the bias
+    int count;  // channels that exist; 0 when nothing is kept
+};
+
+__device__ __forceinline__ float block_bias(const Output& output, const BlockPlace& place, int c) {
+    return c < place.count ? load_bias(output, place.channel + c) : 0.f;
+}
+
+/// Stores a block where outputs are contiguous along w: each quad of lanes writes 8 neighbours of its channels.
 template <int Slot>
-__device__ __forceinline__ void store_slice(Accumulators& acc, const StreamArgs& args, const Item& item,
-                                            const LaneVoxels (&voxels)[kMTiles], int d, bool keep) {
-    const int co_first = item.co_first + 2 * (threadIdx.x % 4);
-    const int channel_first = item.group * kCo + co_first;
-    const int64_t channel_stride = args.dst_d * args.dst_slice;
-    float* const slice = args.dst + (static_cast<int64_t>(item.n) * kGroups * kCo + channel_first) * channel_stride + d * args.dst_slice;
+__device__ __forceinline__ void store_rows(Accumulators& acc, const StreamArgs& args, const Output& output, const BlockPlace& place, const Lane& lane, int j) {
 #pragma unroll
-    for (int j = 0; j < kCoTile / 4; ++j) {
-        const int co = j / 2 * 8 + j % 2;  // past co_first
-        const bool exists = keep && co_first + co < kCo;
-        const float bias = exists && args.bias ? __ldg(args.bias + channel_first + co) : 0.f;
-        float* const channel = slice + co * channel_stride;
+    for (int pair = 0; pair < 2; ++pair) {
+        const int c = 2 * (threadIdx.x % 4) + pair;
+        const float bias = block_bias(output, place, c);
 #pragma unroll
         for (int m = 0; m < kMTiles; ++m) {
 #pragma unroll
             for (int row = 0; row < 2; ++row) {
-                float* const voxel = channel + voxels[m].outputs[row];
-                const uint32_t stored = exists ? voxels[m].stored[row] : 0;
+                const uint32_t stored = c < place.count ? lane.stored[m][row] : 0;
+                const int64_t index = place.first + c * place.channel_stride + lane.outputs[m][row];
 #pragma unroll
-                for (int phase = 0; phase < kHwPhases; ++phase) {
-                    const float sum = take_sum<Slot>(acc, m, phase, j / 2 * 4 + row * 2 + j % 2);
-                    if (stored >> phase & 1) {
-                        voxel[phase / kStrideW * args.dst_w + phase % kStrideW] = epilogue(sum + bias, channel_first + co);
-                    }
+                for (int h = 0; h < kStrideH; ++h) {
+                    const float sum = take_sum<Slot>(acc, m, h, j * 4 + row * 2 + pair);
+                    if (stored >> h & 1) store_output(output, sum, bias, place.channel + c, index + h * args.dst_w);
                 }
             }
         }
     }
 }
 
+/// Puts a warp's sums of one m64 tile into its buffer.
+template <int Slot>
+__device__ __forceinline__ void turn_sums(Accumulators& acc, uint32_t buffer, int j, int m) {
+    const uint32_t lane = buffer + (2 * (threadIdx.x % 4) * kTurnChannel + threadIdx.x % 32 / 4 * kStrideW) * 4;
+#pragma unroll
+    for (int index = 0; index < 4; ++index) {
+        const int row = index / 2, pair = index % 2;
+#pragma unroll
+        for (int phase = 0; phase < kHwPhases; ++phase) {
+            const int word = (phase / kStrideW * 8 + pair) * kTurnChannel + row * 8 * kStrideW + phase % kStrideW;
+            ptx::store_shared(lane + word * 4, take_sum<Slot>(acc, m, phase, j * 4 + index));
+        }
+    }
+}
+
+/// Stores a block where the outputs of several phases interleave along w: lanes write neighbours.
+template <int Slot>
+__device__ __forceinline__ void store_turned(Accumulators& acc, const StreamArgs& args, const Output& output, const BlockPlace& place, const Lane& lane,
+                                             uint32_t buffer, int j) {
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+        if constexpr (Slot >= 0) {
+            turn_sums<Slot>(acc, buffer, j, m);
+            __syncwarp();
+        }
+#pragma unroll
+        for (int c = 0; c < 8; ++c) {
+            const float bias = block_bias(output, place, c);
+#pragma unroll
+            for (int p = 0; p < kPositions; ++p) {
+                const uint32_t stored = c < place.count ? lane.stored[m][p] : 0;
+                const int64_t index = place.first + c * place.channel_stride + lane.outputs[m][p];
+#pragma unroll
+                for (int h = 0; h < kStrideH; ++h) {
+                    const int word = (h * 8 + c) * kTurnChannel + p * 32 + threadIdx.x % 32;
+                    const float sum = Slot < 0 ? 0.f : __uint_as_float(ptx::load_shared(buffer + word * 4));
+                    if (stored >> h & 1) store_output(output, sum, bias, place.channel + c, index + h * args.dst_w);
+                }
+            }
+        }
+        if constexpr (Slot >= 0) __syncwarp();
+    }
+}
+
+/// Stores one D phase's finished output slice and clears its slot. Slot -1: a phase without taps, all zero.
+template <int Slot>
+__device__ __forceinline__ void store_slice(Accumulators& acc, const StreamArgs& args, const Output& output, const Item& item, const Lane& lane,
+                                            uint32_t buffer, int d, bool keep) {
+    BlockPlace place;
+    place.channel_stride = args.dst_d * args.dst_slice;
+    place.channel = item.group * kCo + item.co_first;
+    place.first = (static_cast<int64_t>(item.n) * kGroups * kCo + place.channel) * place.channel_stride + d * args.dst_slice;
+#pragma unroll
+    for (int j = 0; j < kCoTile / 8; ++j) {
+        place.count = keep ? kCo - item.co_first - j * 8 : 0;
+        if constexpr (kStrideW == 1) {
+            store_rows<Slot>(acc, args, output, place, lane, j);
+        } else {
+            store_turned<Slot>(acc, args, output, place, lane, buffer, j);
+        }
+        place.channel += 8;
+        place.first += 8 * place.channel_stride;
+    }
+}
+
 /// After slice `slice` (= Rotation mod kRotations) D phase r has finished q = slice - kRingDelta[r].
 template <int Rotation, int R>
-__device__ __forceinline__ void finish_phases(Accumulators& acc, const StreamArgs& args, const Item& item,
-                                              const LaneVoxels (&voxels)[kMTiles], int slice) {
+__device__ __forceinline__ void finish_phases(Accumulators& acc, const StreamArgs& args, const Output& output, const Item& item,
+                                              const Lane& lane, uint32_t buffer,
+                                              int slice) {
     if constexpr (R < kDPhases) {
         const int q = slice - kRingDelta[R];
         const int d = kStrideD * q + R - kPaddingD;
         const bool keep = q >= item.q_d && q < item.q_d_end && d >= 0 && d < args.dst_d;
         if constexpr (kRingLength[R] == 0) {
-            store_slice<-1>(acc, args, item, voxels, d, keep);
+            store_slice<-1>(acc, args, output, item, lane, buffer, d, keep);
         } else {
             constexpr int slot = (Rotation - kRingDelta[R] + 64 * kRingLength[R]) % kRingLength[R];
-            store_slice<kRingStart[R] + slot>(acc, args, item, voxels, d, keep);
+            store_slice<kRingStart[R] + slot>(acc, args, output, item, lane, buffer, d, keep);
         }
-        finish_phases<Rotation, R + 1>(acc, args, item, voxels, slice);
+        finish_phases<Rotation, R + 1>(acc, args, output, item, lane, buffer, slice);
     }
 }
 
 template <int Rotation>
-__device__ __forceinline__ void finish_slice(Accumulators& acc, const StreamArgs& args, const Item& item,
-                                             const LaneVoxels (&voxels)[kMTiles], int slice, int rotation) {
+__device__ __forceinline__ void finish_slice(Accumulators& acc, const StreamArgs& args, const Output& output, const Item& item,
+                                             const Lane& lane, uint32_t buffer,
+                                             int slice, int rotation) {
     if constexpr (Rotation < kRotations) {
         if (rotation == Rotation) {
-            finish_phases<Rotation, 0>(acc, args, item, voxels, slice);
+            finish_phases<Rotation, 0>(acc, args, output, item, lane, buffer, slice);
         } else {
-            finish_slice<Rotation + 1>(acc, args, item, voxels, slice, rotation);
+            finish_slice<Rotation + 1>(acc, args, output, item, lane, buffer, slice, rotation);
         }
     }
 }
 
-__device__ __forceinline__ void place_voxels(const StreamArgs& args, const Item& item, LaneVoxels (&voxels)[kMTiles]) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+/// The first voxel of a warp in its m64 tile: tiles follow one another through the warpgroups.
+__device__ __forceinline__ int warp_voxel(int m) {
+    return (threadIdx.x / 128 * kMTiles + m) * 64 + threadIdx.x / 32 % 4 * 16;
+}
+
+/// The voxels that a lane multiplies: any row of a fragment may be any voxel of the tile.
+__device__ __forceinline__ void place_reads(const Item& item, Lane& lane) {
     const int shift = item.q_w + kDeltaMinW - box_column(item);
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m) {
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
-            const int voxel = ((warp / 4 * kMTiles + m) * 4 + warp % 4) * 16 + lane / 4 + row * 8;
-            const bool inside = voxel < kTileVoxels;
-            const int h = inside ? voxel / kTileW : 0, w = inside ? voxel % kTileW : 0;
-            const bool exists = inside && item.q_h + h < args.q_end_h && item.q_w + w < args.q_end_w;
-            const int dst_h = kStrideH * (item.q_h + h) - kPaddingH, dst_w = kStrideW * (item.q_w + w) - kPaddingW;
-            voxels[m].words[row] = h * kPlanePitch + w + shift;
-            voxels[m].outputs[row] = dst_h * args.dst_w + dst_w;
-            voxels[m].stored[row] = 0;
+            const int voxel = min(warp_voxel(m) + threadIdx.x % 32 / 4 + row * 8, kTileVoxels - 1);
+            lane.words[m][row] = voxel / kTileW * kPlanePitch + voxel % kTileW + shift;
+        }
+    }
+}
+
+/// The outputs of a voxel that a lane writes.
+__device__ __forceinline__ void place_write(const StreamArgs& args, const Item& item, int voxel, int phase_w, int& output,
+                                            uint32_t& stored) {
+    const int q_h = item.q_h + voxel / kTileW, q_w = item.q_w + voxel % kTileW;
+    const int h = kStrideH * q_h - kPaddingH, w = kStrideW * q_w + phase_w - kPaddingW;
+    const bool exists = voxel < kTileVoxels && q_h < args.q_end_h && q_w < args.q_end_w && w >= 0 && w < args.dst_w;
+    output = h * args.dst_w + w;
+    stored = 0;
 #pragma unroll
-            for (int phase = 0; phase < kHwPhases; ++phase) {
-                const int h_at = dst_h + phase / kStrideW, w_at = dst_w + phase % kStrideW;
-                const bool stored = exists && h_at >= 0 && h_at < args.dst_h && w_at >= 0 && w_at < args.dst_w;
-                voxels[m].stored[row] |= stored ? 1u << phase : 0u;
+    for (int phase = 0; phase < kStrideH; ++phase) {
+        if (exists && h + phase >= 0 && h + phase < args.dst_h) stored |= 1u << phase;
+    }
+}
+
+__device__ __forceinline__ void place_writes(const StreamArgs& args, const Item& item, Lane& lane) {
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+        if constexpr (kStrideW == 1) {
+#pragma unroll
+            for (int row = 0; row < 2; ++row) {
+                const int voxel = warp_voxel(m) + threadIdx.x % 32 / 4 + row * 8;
+                place_write(args, item, voxel, 0, lane.outputs[m][row], lane.stored[m][row]);
+            }
+        } else {
+#pragma unroll
+            for (int p = 0; p < kPositions; ++p) {
+                const int position = p * 32 + threadIdx.x % 32;
+                const int voxel = position < 16 * kStrideW ? warp_voxel(m) + position / kStrideW : kTileVoxels;
+                place_write(args, item, voxel, position % kStrideW, lane.outputs[m][p], lane.stored[m][p]);
             }
         }
     }
 }
 
-__device__ __forceinline__ void consume(const StreamArgs& args, Pipeline pipe) {
+__device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, Pipeline pipe) {
     Accumulators acc;
     uint32_t a[2][kOffsetGroup][4];
-    LaneVoxels voxels[kMTiles];
+    Lane lane;
     int s = 0;
     const uint32_t channel = threadIdx.x % 4;
+    const uint32_t buffer = pipe.end() + threadIdx.x / 32 * kTurnBytes;
     for (int i = blockIdx.x; i < item_count(args); i += gridDim.x) {
         const Item item = item_at(args, i);
-        place_voxels(args, item, voxels);
+        place_reads(item, lane);
+        place_writes(args, item, lane);
 #pragma unroll
         for (int m = 0; m < kMTiles; ++m)
 #pragma unroll
-            for (int p = 0; p < kAccPhases; ++p)
-#pragma unroll
-                for (int j = 0; j < kN / 2; ++j) acc.sums[m][p][j] = 0.f;
+            for (int j = 0; j < kAccPhases * kN / 2; ++j) acc.sums[m][j] = 0.f;
         // Slices past the source hold nothing, but finish the outputs that lie beyond it.
 #pragma unroll 1
         for (int slice = item.q_d + kDeltaMinD; slice < item.q_d_end; ++slice) {
             if (slice >= 0 && slice < args.depth) {
 #pragma unroll 1
                 for (int chunk = 0; chunk < kChunks; ++chunk, ++s) {
-                    ptx::barrier_wait(kRoundInPlace ? pipe.rounded(s) : pipe.filled(s), Pipeline::parity(s));
+                    ptx::barrier_wait(pipe.filled(s), Pipeline::parity(s));
                     const uint32_t plane = pipe.stage(s) + channel * kPlaneWords * 4;
-                    multiply_step<0>(acc, a, voxels, plane, ptx::wgmma_descriptor(pipe.stage(s) + kSrcRoom, 128, 256, ptx::Swizzle::none));
+                    multiply_step<0>(acc, a, lane, plane, ptx::wgmma_descriptor(pipe.stage(s) + kSrcRoom, 128, 256, ptx::Swizzle::none));
                     ptx::wgmma_wait<0>();
                     ptx::barrier_arrive(pipe.freed(s));
                 }
             }
             const int rotation = (slice + 64 * kRotations) % kRotations;
-            finish_slice<0>(acc, args, item, voxels, slice, rotation);
+            finish_slice<0>(acc, args, output, item, lane, buffer, slice, rotation);
         }
     }
 }
@@ -293,25 +387,24 @@ __device__ __forceinline__ void consume(const StreamArgs& args, Pipeline pipe) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    stream_fwd(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ StreamArgs args) {
+    stream_fwd(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ StreamArgs args,
+               const __grid_constant__ Output output) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const Pipeline pipe{ptx::shared_address(shared)};
     if (threadIdx.x == 0) {
         for (int s = 0; s < kStages; ++s) {
             ptx::barrier_init(pipe.filled(s), 1);
-            ptx::barrier_init(pipe.rounded(s), 96);
             ptx::barrier_init(pipe.freed(s), kConsumers * 128);
         }
         ptx::fence_barrier_init();
     }
     __syncthreads();
+    // The producers are one thread of a warpgroup, because registers change hands by warpgroups.
     if (threadIdx.x >= kConsumers * 128) {
-        const int thread = threadIdx.x - kConsumers * 128;
         ptx::give_registers<40>();
-        if (thread == 0) produce(args, map, pipe);
-        if (kRoundInPlace && thread >= 32) round_stages(args, pipe, thread - 32);
+        if (threadIdx.x == kConsumers * 128) produce(args, map, pipe);
     } else {
         ptx::take_registers<kConsumerRegisters>();
-        consume(args, pipe);
+        consume(args, output, pipe);
     }
 }

@@ -1,0 +1,110 @@
+"""One side of the GPU benchmark in a process of its own: `python -m tconv3d.cli.bench_worker < work.json`.
+
+Reads a `Work` from standard input and writes one line of JSON for each of its problems as soon as it is measured. Its
+own process, because cudnn.benchmark remembers its choices, and memory and clocks of one side must not meet the other.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..fallback import torch_conv_transpose3d
+from ..problem import Problem
+from .cases import GPU_TOLERANCE, parameters, random_tensor, relative_error
+from .gpu import measure, measure_gpu_rates, sets_past_l2
+from .modes import mode_of, switch_tf32
+
+
+@dataclass(frozen=True)
+class Side:
+    """Who computes: tconv3d, or PyTorch with cuDNN's defaults or with its search."""
+
+    name: str
+    tconv3d: bool = False
+    benchmark: bool = False
+
+
+SIDES = {
+    "default": Side("default"),
+    "tuned": Side("tuned", benchmark=True),
+    "tconv3d": Side("tconv3d", tconv3d=True),
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    side: str
+    problems: list[str]
+    seconds: float
+    repeats: int
+    seed: int
+
+
+def ceilings(modes: list[str]) -> dict[str, dict[str, float]]:
+    return {mode: asdict(measure_gpu_rates(mode)) for mode in modes}
+
+
+def main() -> int:
+    work = json.load(sys.stdin)
+    if "ceilings" in work:
+        print(json.dumps(ceilings(work["ceilings"])), flush=True)
+        return 0
+    _measure_all(Work(**work))
+    return 0
+
+
+@torch.no_grad()
+def _measure_all(work: Work) -> None:
+    side = SIDES[work.side]
+    torch.backends.cudnn.benchmark = side.benchmark
+    torch.manual_seed(work.seed)
+    for text in work.problems:
+        try:
+            answer = _measure(Problem.parse(text), side, work)
+        except RuntimeError as error:  # out of memory, or an engine that cuDNN does not have: the others go on
+            answer = {"failed": str(error).splitlines()[0]}
+        torch.cuda.empty_cache()
+        print(json.dumps({"problem": text, **answer}), flush=True)
+
+
+def _measure(problem: Problem, side: Side, work: Work) -> dict[str, Any]:
+    switch_tf32(mode_of(problem))
+    sets = sets_past_l2(float(problem.facts()["bytes"]))
+    tensors = [_tensors(problem) for _ in range(sets)]
+    compute = _tconv3d if side.tconv3d else _torch
+    measured = measure(lambda index: compute(problem, *tensors[index]), sets, work.seconds, work.repeats)
+    answer = asdict(measured)
+    if side.tconv3d:
+        answer["error"] = _error(problem, *tensors[0])
+        answer["agrees"] = answer["error"] <= GPU_TOLERANCE[mode_of(problem)]
+    return answer
+
+
+def _tensors(problem: Problem) -> tuple[Tensor, Tensor]:
+    src = random_tensor(problem, (problem.batch, problem.src_channels, *problem.src), "cuda")
+    weight_shape = (problem.src_channels, problem.dst_channels // problem.groups, *problem.kernel)
+    return src, random_tensor(problem, weight_shape, "cuda")
+
+
+def _tconv3d(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
+    return torch.ops.tconv3d.fwd(src, weight, None, *parameters(problem), "", [])  # type: ignore[no-any-return]
+
+
+def _torch(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
+    return torch_conv_transpose3d(src, weight, None, *parameters(problem))
+
+
+def _error(problem: Problem, src: Tensor, weight: Tensor) -> float:
+    """Compared one sample at a time: in double precision a whole batch may not fit."""
+    ours, theirs = _tconv3d(problem, src, weight), _torch(problem, src, weight)
+    return max(map(relative_error, ours.split(1), theirs.split(1)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""The numbers of a benchmark on a GPU, as a table and as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from .. import _library
+from .machine import Rates
+from .results import geometric_means, versions
+from .table import table
+from .timing import geometric_mean
+
+#: What a process measured for one problem: the fields of `gpu.Measured`, or `failed` with the reason.
+Answer = dict[str, Any]
+
+#: Problems whose floor is shorter are launches more than work, and left out of the mean over floors.
+_LEAST_FLOOR_MS = 0.02
+
+
+@dataclass(frozen=True)
+class Row:
+    """One problem in one mode and layout."""
+
+    name: str
+    problem: str
+    mode: str
+    layout: str
+    floor_ms: float
+    gflop: float
+    mbytes: float
+    error: float
+    agrees: bool
+    #: The answers of `default`, `tuned ncdhw`, `tuned ndhwc` and `tconv3d`.
+    sides: dict[str, Answer]
+
+    @property
+    def kind(self) -> str:
+        return f"{self.mode} {self.layout}"
+
+    def ms(self, side: str) -> float:
+        return float(self.sides[side].get("ms", "inf"))
+
+    @property
+    def best(self) -> str:
+        """PyTorch's fastest side."""
+        return min((side for side in self.sides if side != "tconv3d"), key=self.ms)
+
+    def extra_mib(self, side: str) -> float:
+        return float(self.sides[side].get("extra_bytes", "nan")) / 2**20
+
+
+@dataclass(frozen=True)
+class Bar:
+    name: str
+    kind: str
+    speed_up: float
+
+
+def bars(rows: list[Row]) -> list[Bar]:
+    """Two for each row that both sides could compute: over PyTorch as it comes, and over the best it can be made."""
+    speed_ups = (
+        Bar(row.name, f"{row.kind}, {over} PyTorch", row.ms(side) / row.ms("tconv3d"))
+        for over in ("default", "best")
+        for row in rows
+        for side in ["default" if over == "default" else row.best]
+    )
+    return [bar for bar in speed_ups if 0 < bar.speed_up < math.inf]
+
+
+def summary(rows: list[Row], rates: dict[str, Rates]) -> str:
+    header = ["problem", "mode", "default ms", "best ms", "tconv3d ms", "floor ms", "TFLOP/s", "GB/s", "× floor"]
+    header += ["best × floor", "default/ours", "best/ours", "extra MiB", "best's", "call µs", "default's"]
+    lines = [table(header, [_cells(row) for row in rows]), ""]
+    lines += [f"geometric mean, {kind}: {mean:.2f}×" for kind, mean in geometric_means(bars(rows)).items()]
+    lines += [_over_floors(kind, rows) for kind in dict.fromkeys(row.kind for row in rows)]
+    lines += [
+        f"ceilings, {mode}: matmul {rate.matmul_gflops * 1e-3:.1f} TFLOP/s, copy {rate.copy_gbytes * 1e-3:.2f} TB/s"
+        for mode, rate in rates.items()
+    ]
+    return "\n".join([*lines, _machine()])
+
+
+def results(rows: list[Row], rates: dict[str, Rates]) -> dict[str, Any]:
+    """Everything that was measured, and what it was measured with."""
+    return {
+        **versions(),
+        "gpu": torch.cuda.get_device_name(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "driver": _library.cuda_machine()["driver"]["version"],
+        "ceilings": {mode: asdict(rate) for mode, rate in rates.items()},
+        "geometric_means": geometric_means(bars(rows)),
+        "rows": [{**asdict(row), "best": row.best} for row in rows],
+    }
+
+
+def _over_floors(kind: str, rows: list[Row]) -> str:
+    large = [row for row in rows if row.kind == kind and row.floor_ms >= _LEAST_FLOOR_MS]
+    means = {
+        "tconv3d": [row.ms("tconv3d") / row.floor_ms for row in large],
+        "best PyTorch": [row.ms(row.best) / row.floor_ms for row in large],
+    }
+    said = ", ".join(f"{who} {geometric_mean(ratios):.2f}×" for who, ratios in means.items() if ratios)
+    return f"geometric mean over floors of at least {_LEAST_FLOOR_MS} ms, {kind} ({len(large)}): {said or 'none'}"
+
+
+def _cells(row: Row) -> list[str]:
+    ours, best, default = row.ms("tconv3d"), row.ms(row.best), row.ms("default")
+    return [
+        row.name,
+        row.kind,
+        *(f"{ms:.3f}" for ms in (default, best, ours, row.floor_ms)),
+        f"{row.gflop / ours:.1f}",
+        f"{row.mbytes / ours:.0f}",
+        *(f"{ms / row.floor_ms:.2f}×" for ms in (ours, best)),
+        *(f"{ms / ours:.2f}×" for ms in (default, best)),
+        *(f"{row.extra_mib(side):.1f}" for side in ("tconv3d", row.best)),
+        *(f"{float(row.sides[side].get('call_us', 'nan')):.0f}" for side in ("tconv3d", "default")),
+    ]
+
+
+def _machine() -> str:
+    return (
+        f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, "
+        f"cuDNN {torch.backends.cudnn.version()}"
+    )

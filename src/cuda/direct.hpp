@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cuda/compile.hpp"
+#include "cuda/driver.hpp"
+#include "tconv3d/cuda.hpp"
+
+/// The gather that takes every problem (kernels/direct.cuh). No table, no workspace.
+namespace tconv3d::cuda {
+
+std::string reject_direct(const Problem& problem, const Epilogue& epilogue, const Device& device);
+double direct_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::unique_ptr<Kernel> prepare_direct(const Problem& problem, const Epilogue& epilogue, const Device& device);
+
+KernelRequest direct_request(const Problem& problem, const Epilogue& epilogue, bool has_bias, bool saves_preactivation);
+
+} // namespace tconv3d::cuda

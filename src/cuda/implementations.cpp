@@ -1,0 +1,23 @@
+#include "cuda/cells.hpp"
+#include "cuda/direct.hpp"
+#include "cuda/implementation.hpp"
+#include "cuda/stream.hpp"
+
+namespace tconv3d::cuda {
+
+const std::vector<Implementation>& implementation_list() {
+    static const std::vector<Implementation> list = {
+        {"stream", reject_stream, stream_cost, prepare_stream},
+        {"cells", reject_cells, cells_cost, prepare_cells},
+        {"direct", reject_direct, direct_cost, prepare_direct},
+    };
+    return list;
+}
+
+std::vector<std::string> implementations() {
+    std::vector<std::string> names;
+    for (const Implementation& implementation : implementation_list()) names.emplace_back(implementation.name);
+    return names;
+}
+
+} // namespace tconv3d::cuda

@@ -1,0 +1,254 @@
+// fwd by cells: a thread owns a block of kCellD x kCellH x kCellW outputs, multiples of the strides, so that each of its
+// outputs has a phase that is known at compile time, and reads each src voxel that they share once. Output
+// cell * m + b meets tap j at src (cell / stride) * m + delta, with delta = (b + padding - j * dilation) / stride where
+// that divides. The host lists the deltas, and what each serves: along D, and for the slice of one delta along D, its
+// pairs (output of the cell, tap).
+//
+// Neighbouring threads take neighbouring elements of dst. In channels-last kLanes threads share a cell, one channel
+// each; otherwise kLanes is 1. A thread has kCo channels, kLanes apart. A tile of channels, kLanes * kCo, belongs to one
+// group, or each lane to its own (kCo is 1 then).
+//
+// Constants from the host: kCell* kStride* kDeltas* kDelta*[] for D, H, W; kUseBegin[] kUseOutput[] kUseTap[] by voxel of
+// a slice, the same with D at the end along D; kKernelD, kPlaneTaps (along H and W); kGroupCi kGroupCo (channels of a
+// group), kGroups, kCo, kLanes, kSpace, kChunk, kSplitsChains, kChannelsLast, kThreads; Offset and UnsignedOffset, the
+// types of positions in a sample; and what output.cuh needs.
+#include "output.cuh"
+
+namespace {
+
+struct CellArgs {
+    const Storage* src;
+    const Storage* weight;
+    int64_t src_d, src_h, src_w;
+    int64_t dst_d, dst_h, dst_w;
+    int64_t cells_d, cells_h, cells_w;
+    int64_t blocks; ///< of cells, for a tile of channels of a sample
+    int64_t items;  ///< blocks times tiles times samples
+    int64_t aligned; ///< rows of kCellW outputs may move in one access
+};
+
+constexpr int kVolume = kCellD * kCellH * kCellW;
+constexpr int kSlice = kDeltasH * kDeltasW; // voxels of the window for one delta along D
+constexpr int kTile = kLanes * kCo;
+constexpr int kTiles = (kSpace + kTile - 1) / kTile; // of the channels that tiles divide: a group's or all
+constexpr int kAllTiles = kGroups * kGroupCo / kSpace * kTiles;
+constexpr int kChunks = (kGroupCi + kChunk - 1) / kChunk;
+constexpr int kSrcChannels = kGroups * kGroupCi;
+constexpr int kDstChannels = kGroups * kGroupCo;
+constexpr int kVoxelStride = kChannelsLast ? kSrcChannels : 1;
+// Few weights are read once for all outputs that use them; more would not stay in registers.
+constexpr bool kHoldsWeights = kPlaneTaps * kCo * sizeof(Compute) <= 128;
+// Staged weights of one tap along D; whole vectors, that neighbouring ones may come in one access.
+constexpr int kPlane = (kPlaneTaps * kTile + 3) / 4 * 4;
+constexpr int kTaps = kKernelD * kPlaneTaps;
+
+using Sums = Compute[kVolume][kCo];
+
+/// The channels of a tile, counted over all groups.
+struct Channels {
+    int first, end;
+
+    __device__ __forceinline__ explicit Channels(int tile) {
+        const int space = tile / kTiles * kSpace;
+        first = space + tile % kTiles * kTile;
+        end = first + kTile < space + kSpace ? first + kTile : space + kSpace;
+    }
+};
+
+/// Where a thread's cell lies in src: the voxel of delta 0.
+struct Window {
+    Offset d, h, w;
+    bool exists; ///< the thread has a cell
+};
+
+/// Negative indexes fail too: they are large without a sign.
+__device__ __forceinline__ bool is_index(Offset index, int64_t extent) {
+    return static_cast<UnsignedOffset>(index) < static_cast<UnsignedOffset>(extent);
+}
+
+/// Loads one row of the window's slice, B-th along H, and those after it; what lies outside of src counts as zero.
+/// `slice` points to the voxel (h, w) = (0, window.w).
+template <int B>
+__device__ __forceinline__ void load_rows(Compute (&voxels)[kSlice], const CellArgs& args, const Window& window,
+                                          const Storage* slice, bool exists) {
+    if constexpr (B < kDeltasH) {
+        const Offset h = window.h + kDeltaH[B];
+        const Storage* const row = slice + h * (static_cast<Offset>(args.src_w) * kVoxelStride);
+        const bool row_exists = exists && is_index(h, args.src_h);
+#pragma unroll
+        for (int c = 0; c < kDeltasW; ++c) {
+            const bool inside = row_exists && is_index(window.w + kDeltaW[c], args.src_w);
+            voxels[B * kDeltasW + c] = inside ? load_readonly(row + kDeltaW[c] * kVoxelStride) : Compute(0);
+        }
+        load_rows<B + 1>(voxels, args, window, slice, exists);
+    }
+}
+
+__device__ __forceinline__ void load_slice(Compute (&voxels)[kSlice], const CellArgs& args, const Window& window,
+                                           Offset d, const Storage* channel) {
+    const Offset row = d * static_cast<Offset>(args.src_h) * static_cast<Offset>(args.src_w);
+    load_rows<0>(voxels, args, window, channel + (row + window.w) * kVoxelStride,
+                 window.exists && is_index(d, args.src_d));
+}
+
+template <int V, typename Weight>
+__device__ __forceinline__ void multiply_slice(Compute (*sums)[kCo], const Compute (&voxels)[kSlice],
+                                               const Weight& weight) {
+    if constexpr (V < kSlice) {
+#pragma unroll
+        for (int use = kUseBegin[V]; use < kUseBegin[V + 1]; ++use) {
+#pragma unroll
+            for (int i = 0; i < kCo; ++i) sums[kUseOutput[use]][i] += voxels[V] * weight(kUseTap[use], i);
+        }
+        multiply_slice<V + 1>(sums, voxels, weight);
+    }
+}
+
+/// `weights` of one input channel and one tap along D: [tap][tile], from this thread's lane on.
+__device__ __forceinline__ void multiply_plane(Compute (*sums)[kCo], const Compute (&voxels)[kSlice],
+                                               const Compute* weights) {
+    if constexpr (kHoldsWeights) {
+        Compute held[kPlaneTaps][kCo];
+#pragma unroll
+        for (int tap = 0; tap < kPlaneTaps; ++tap) {
+#pragma unroll
+            for (int i = 0; i < kCo; ++i) held[tap][i] = weights[tap * kTile + i * kLanes];
+        }
+        multiply_slice<0>(sums, voxels, [&](int tap, int i) { return held[tap][i]; });
+    } else {
+        multiply_slice<0>(sums, voxels, [&](int tap, int i) { return weights[tap * kTile + i * kLanes]; });
+    }
+}
+
+/// The slices of the window from A on, each with the outputs and taps along D that it serves.
+template <int A>
+__device__ __forceinline__ void multiply_slices(Sums& sums, const CellArgs& args, const Window& window,
+                                                const Storage* channel, const Compute* weights) {
+    if constexpr (A < kDeltasD) {
+        Compute voxels[kSlice];
+        load_slice(voxels, args, window, window.d + kDeltaD[A], channel);
+#pragma unroll
+        for (int use = kUseBeginD[A]; use < kUseBeginD[A + 1]; ++use) {
+            multiply_plane(sums + kUseOutputD[use] * (kCellH * kCellW), voxels, weights + kUseTapD[use] * kPlane);
+        }
+        multiply_slices<A + 1>(sums, args, window, channel, weights);
+    }
+}
+
+/// The same for a cell of one output along D, where a slice serves one tap: a loop, that long kernels stay short code.
+__device__ __forceinline__ void walk_slices(Sums& sums, const CellArgs& args, const Window& window,
+                                            const Storage* channel, const Compute* weights) {
+#pragma unroll 1
+    for (int a = 0; a < kDeltasD; ++a) {
+        Compute voxels[kSlice];
+        load_slice(voxels, args, window, window.d + kDeltaD[a], channel);
+        multiply_plane(sums, voxels, weights + kUseTapD[a] * kPlane);
+    }
+}
+
+/// Brings the tile's weights of input channels first, first + 1, … as [channel][tap along D][tap][tile].
+__device__ __forceinline__ void stage_weights(Compute* staged, const CellArgs& args, const Channels& channels,
+                                              int first) {
+    for (int index = threadIdx.x; index < kChunk * kTile * kTaps; index += kThreads) {
+        const int tap = index % kTaps, place = index / kTaps % kTile, chunk = index / (kTaps * kTile);
+        const int channel = channels.first + place, ci = first + chunk;
+        const bool exists = channel < channels.end && ci < kGroupCi;
+        const int64_t row = (static_cast<int64_t>(channel / kGroupCo) * kGroupCi + ci) * kGroupCo + channel % kGroupCo;
+        staged[(chunk * kKernelD + tap / kPlaneTaps) * kPlane + tap % kPlaneTaps * kTile + place] =
+            exists ? load_readonly(args.weight + row * kTaps + tap) : Compute(0);
+    }
+}
+
+__device__ __forceinline__ void clear(Sums& sums) {
+#pragma unroll
+    for (int output = 0; output < kVolume; ++output) {
+#pragma unroll
+        for (int i = 0; i < kCo; ++i) sums[output][i] = 0;
+    }
+}
+
+__device__ __forceinline__ void add(Sums& totals, const Sums& sums) {
+#pragma unroll
+    for (int output = 0; output < kVolume; ++output) {
+#pragma unroll
+        for (int i = 0; i < kCo; ++i) totals[output][i] += sums[output][i];
+    }
+}
+
+/// One item's sums. `channel` points to the first input channel of the thread's group.
+__device__ __forceinline__ void sum_cell(Sums& totals, const CellArgs& args, const Channels& channels,
+                                         const Window& window, const Storage* channel, int64_t channel_stride) {
+    __shared__ __align__(16) Compute staged[kChunk * kKernelD * kPlane];
+    Sums sums;
+    clear(totals);
+#pragma unroll 1
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+        __syncthreads();
+        stage_weights(staged, args, channels, chunk * kChunk);
+        __syncthreads();
+        if constexpr (kSplitsChains) clear(sums);
+        const int count = kGroupCi - chunk * kChunk < kChunk ? kGroupCi - chunk * kChunk : kChunk;
+#pragma unroll 1
+        for (int ci = 0; ci < count; ++ci) {
+            const Compute* const weights = staged + ci * kKernelD * kPlane + threadIdx.x % kLanes;
+            Sums& chain = kSplitsChains ? sums : totals;
+            if constexpr (kCellD == 1) {
+                walk_slices(chain, args, window, channel, weights);
+            } else {
+                multiply_slices<0>(chain, args, window, channel, weights);
+            }
+            channel += channel_stride;
+        }
+        if constexpr (kSplitsChains) add(totals, sums);
+    }
+}
+
+/// Stores one channel of a cell whose first output is (d, h, w).
+__device__ __forceinline__ void store_cell(const CellArgs& args, const Output& output, const Sums& sums, int i, int64_t n,
+                                           int channel, Offset d, Offset h, Offset w) {
+    const Compute bias = load_bias(output, channel);
+    constexpr int kRow = kChannelsLast ? 1 : kCellW; // outputs side by side in memory
+#pragma unroll
+    for (int first = 0; first < kVolume; first += kRow) {
+        const Offset at_d = d + first / (kCellH * kCellW), at_h = h + first / kCellW % kCellH, at_w = w + first % kCellW;
+        if (at_d >= static_cast<Offset>(args.dst_d) || at_h >= static_cast<Offset>(args.dst_h)) continue;
+        const Offset rest = static_cast<Offset>(args.dst_w) - at_w;
+        if (rest <= 0) continue;
+        const int64_t plane = kChannelsLast ? n : n * kDstChannels + channel;
+        const int64_t voxel = ((plane * args.dst_d + at_d) * args.dst_h + at_h) * args.dst_w + at_w;
+        Compute row[kRow];
+#pragma unroll
+        for (int k = 0; k < kRow; ++k) row[k] = sums[first + k][i];
+        store_outputs(output, row, bias, channel, kChannelsLast ? voxel * kDstChannels + channel : voxel,
+                      rest < kRow ? static_cast<int>(rest) : kRow, args.aligned != 0);
+    }
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    cells_fwd(const __grid_constant__ CellArgs args, const __grid_constant__ Output output) {
+    const int lane = threadIdx.x % kLanes;
+    const int64_t src_voxels = args.src_d * args.src_h * args.src_w;
+    const int64_t channel_stride = kChannelsLast ? 1 : src_voxels;
+    for (int64_t item = blockIdx.x; item < args.items; item += gridDim.x) {
+        const int64_t n = item / args.blocks / kAllTiles;
+        const Channels channels(static_cast<int>(item / args.blocks % kAllTiles));
+        const int own = channels.first + lane < channels.end ? channels.first + lane : channels.end - 1;
+        const Storage* const channel = args.src + n * kSrcChannels * src_voxels + own / kGroupCo * kGroupCi * channel_stride;
+
+        const Offset cell = static_cast<Offset>(item % args.blocks) * (kThreads / kLanes) + threadIdx.x / kLanes;
+        const Offset cells_w = static_cast<Offset>(args.cells_w), cells_h = static_cast<Offset>(args.cells_h);
+        const Offset w = cell % cells_w, h = cell / cells_w % cells_h, d = cell / cells_w / cells_h;
+        const Window window = {d * (kCellD / kStrideD), h * (kCellH / kStrideH), w * (kCellW / kStrideW),
+                               d < static_cast<Offset>(args.cells_d)};
+        Sums sums;
+        sum_cell(sums, args, channels, window, channel, channel_stride);
+        if (!window.exists) continue;
+#pragma unroll
+        for (int i = 0; i < kCo; ++i) {
+            const int stored = channels.first + lane + i * kLanes;
+            if (stored < channels.end) store_cell(args, output, sums, i, n, stored, d * kCellD, h * kCellH, w * kCellW);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+#pragma once
+
+// Where results go: bias, preactivation, epilogue, rounding. Every kernel family stores through here.
+//
+// From the host (epilogue_source.hpp): Storage, Compute, kHasBias, kSavesPreactivation, kOperandRoom and
+// `Compute epilogue(Compute x, const void* const* operands, int channel, int64_t index)`.
+#include "storage.cuh"
+
+/// A kernel argument of its own. The host builds it as a row of pointers, in this order.
+struct Output {
+    Storage* dst;
+    Storage* preactivation;
+    const Storage* bias;
+    const void* operands[kOperandRoom];
+};
+
+__device__ __forceinline__ Compute load_bias(const Output& output, int channel) {
+    if constexpr (kHasBias) {
+        return load_readonly(output.bias + channel);
+    } else {
+        return Compute(0);
+    }
+}
+
+/// One output: `index` counts elements of dst, `channel` those of all groups.
+__device__ __forceinline__ void store_output(const Output& output, Compute sum, Compute bias, int channel,
+                                             int64_t index) {
+    const Compute value = sum + bias;
+    if constexpr (kSavesPreactivation) store(output.preactivation + index, value);
+    store(output.dst + index, epilogue(value, output.operands, channel, index));
+}
+
+template <int kCount>
+__device__ __forceinline__ void store_row(Storage* first, const Compute (&values)[kCount], int count, bool aligned) {
+    constexpr int kBytes = kCount * sizeof(Storage);
+    if constexpr ((kBytes & (kBytes - 1)) == 0 && kBytes <= 16) {
+        if (aligned && count == kCount) {
+            Pack<Storage, kCount> pack;
+#pragma unroll
+            for (int i = 0; i < kCount; ++i) store(pack.elements + i, values[i]);
+            *reinterpret_cast<Pack<Storage, kCount>*>(first) = pack;
+            return;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        if (i < count) store(first + i, values[i]);
+    }
+}
+
+/// The first `count` of kCount outputs that lie side by side from `index` on, in one access where they can move so:
+/// `aligned` promises that dst + index and preactivation + index are multiples of kCount elements.
+template <int kCount>
+__device__ __forceinline__ void store_outputs(const Output& output, const Compute (&sums)[kCount], Compute bias,
+                                              int channel, int64_t index, int count, bool aligned) {
+    Compute values[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] = sums[i] + bias;
+    if constexpr (kSavesPreactivation) store_row(output.preactivation + index, values, count, aligned);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        if (i < count) values[i] = epilogue(values[i], output.operands, channel, index + i);
+    }
+    store_row(output.dst + index, values, count, aligned);
+}

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "ptx.cuh"
+
+// The element types of tensors, and the way between them and the type that sums are kept in: float, double for double.
+// The host's prelude says which ones a kernel uses: `using Storage = Bf16; using Compute = float;`.
+
+struct Bf16 {
+    uint16_t bits;
+};
+
+struct F16 {
+    uint16_t bits;
+};
+
+__device__ __forceinline__ float to_compute(float value) {
+    return value;
+}
+__device__ __forceinline__ double to_compute(double value) {
+    return value;
+}
+__device__ __forceinline__ float to_compute(Bf16 value) {
+    return ptx::bf16_to_float(value.bits);
+}
+__device__ __forceinline__ float to_compute(F16 value) {
+    return ptx::f16_to_float(value.bits);
+}
+
+/// Rounds to nearest, ties to even.
+__device__ __forceinline__ void to_storage(float value, float& stored) {
+    stored = value;
+}
+__device__ __forceinline__ void to_storage(double value, double& stored) {
+    stored = value;
+}
+__device__ __forceinline__ void to_storage(float value, Bf16& stored) {
+    stored.bits = ptx::float_to_bf16(value);
+}
+__device__ __forceinline__ void to_storage(float value, F16& stored) {
+    stored.bits = ptx::float_to_f16(value);
+}
+
+template <typename Element>
+__device__ __forceinline__ auto load(const Element* element) {
+    return to_compute(*element);
+}
+
+/// For tensors that the kernel does not write: the load may pass by the cache for read-only data.
+template <typename Element>
+__device__ __forceinline__ auto load_readonly(const Element* element) {
+    if constexpr (sizeof(Element) == 2) {
+        return to_compute(Element{__ldg(reinterpret_cast<const uint16_t*>(element))});
+    } else {
+        return to_compute(__ldg(element));
+    }
+}
+
+template <typename Element, typename Value>
+__device__ __forceinline__ void store(Element* element, Value value) {
+    to_storage(value, *element);
+}
+
+/// Neighbouring elements that move in one access: the address must be a multiple of the whole size.
+template <typename Element, int kCount>
+struct alignas(sizeof(Element) * kCount) Pack {
+    Element elements[kCount];
+};

@@ -1,0 +1,67 @@
+#include <cstdint>
+
+#include "core/argument_checks.hpp"
+#include "core/explain_text.hpp"
+#include "cuda/implementation.hpp"
+#include "tconv3d/cuda.hpp"
+#include "tconv3d/error.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+constexpr size_t kWorkspaceAlignment = 256;
+
+void require_fwd(const Problem& problem) {
+    problem.validate();
+    if (problem.direction != Direction::fwd)
+        throw Error(std::string("the CUDA backend carries out fwd, got ") + name(problem.direction) +
+                    " (problem: " + problem.str() + ")");
+}
+
+/// Tensors with a batch of 0 hold nothing: their pointers may be null.
+void check_arguments(const Problem& problem, const Epilogue& epilogue, const Arguments& arguments) {
+    if (problem.batch > 0) require_present(arguments.src, "src", "fwd");
+    require_present(arguments.weight, "weight", "fwd");
+    if (problem.batch > 0) require_present(arguments.dst, "dst", "fwd");
+    require_operands(problem, epilogue, arguments.operands, "fwd");
+}
+
+std::string compute_capability(const Device& device) {
+    return std::to_string(device.sm / 10) + "." + std::to_string(device.sm % 10);
+}
+
+} // namespace
+
+Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device)
+    : problem_(problem), epilogue_(epilogue), device_(device) {
+    require_fwd(problem_);
+    const Device& described = cuda::device(device);
+    Choice choice = choose(problem_, epilogue_, described);
+    implementation_ = choice.implementation->name;
+    rejections_ = std::move(choice.rejections);
+    kernel_ = choice.implementation->prepare(problem_, epilogue_, described);
+}
+
+void Plan::execute(const Arguments& arguments, void* stream, void* workspace) const {
+    check_arguments(problem_, epilogue_, arguments);
+    if (problem_.batch == 0) return;
+    const size_t bytes = workspace_bytes();
+    if (bytes > 0 && workspace == nullptr)
+        throw Error("implementation " + implementation_ + " needs a workspace of " + std::to_string(bytes) +
+                    " bytes, got a null pointer");
+    if (bytes > 0 && reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment != 0)
+        throw Error("the workspace must be aligned to " + std::to_string(kWorkspaceAlignment) + " bytes");
+    kernel_->execute(arguments, stream, workspace);
+}
+
+std::string Plan::explain() const {
+    const Device& described = cuda::device(device_);
+    return explain_problem(problem_, epilogue_) +
+           explain_line("device", std::to_string(device_) + ": " + described.name + ", compute capability " +
+                                      compute_capability(described)) +
+           explain_line("implementation", implementation_ + ": " + kernel_->describe()) +
+           explain_line("workspace", with_prefix(static_cast<double>(workspace_bytes()), "B")) +
+           explain_rejections(rejections_);
+}
+
+} // namespace tconv3d::cuda

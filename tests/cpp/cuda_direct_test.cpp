@@ -1,0 +1,128 @@
+// The families direct and cells: tables, tiles, and that NVRTC compiles what selection can choose.
+#include <algorithm>
+#include <set>
+
+#include "cuda/cells.hpp"
+#include "cuda/direct.hpp"
+#include "nvrtc_test.hpp"
+#include "problem_file.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+using testing::listed_problems;
+using testing::NvrtcTest;
+using testing::sampled_every;
+
+constexpr int kMultiprocessors = 132;
+
+/// (output, tap, src) of every pair that meets, from the definition: stride · src − padding + tap · dilation = output.
+std::set<std::array<int64_t, 3>> meetings(const Problem& problem, size_t dim) {
+    std::set<std::array<int64_t, 3>> found;
+    for (int64_t src = 0; src < problem.src[dim]; ++src)
+        for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
+            const int64_t output = problem.stride[dim] * src - problem.padding[dim] + tap * problem.dilation[dim];
+            if (output >= 0 && output < problem.dst()[dim]) found.insert({output, tap, src});
+        }
+    return found;
+}
+
+std::set<std::array<int64_t, 3>> meetings_of_cells(const Problem& problem, size_t dim, int64_t cell) {
+    std::set<std::array<int64_t, 3>> found;
+    const std::vector<CellDelta> deltas = cell_deltas(problem, dim, cell);
+    for (int64_t m = 0; m * cell < problem.dst()[dim]; ++m)
+        for (const CellDelta& delta : deltas)
+            for (const auto& [output, tap] : delta.uses) {
+                const int64_t src = cell / problem.stride[dim] * m + delta.delta;
+                if (src < 0 || src >= problem.src[dim] || m * cell + output >= problem.dst()[dim]) continue;
+                EXPECT_TRUE(found.insert({m * cell + output, tap, src}).second) << problem.str();
+            }
+    return found;
+}
+
+TEST(Cells, MeetEveryTapOnce) {
+    for (const Problem& problem : listed_problems())
+        for (size_t dim = 0; dim < 3; ++dim)
+            for (const int64_t strides : {1, 2, 4})
+                EXPECT_EQ(meetings_of_cells(problem, dim, strides * problem.stride[dim]), meetings(problem, dim))
+                    << problem.str() << " dimension " << dim << ", cells of " << strides << " strides";
+}
+
+TEST(Cells, TakeUsualProblemsInEveryDtypeAndLayout) {
+    for (const char* line : {"ci48 co24 96x96x96 k3", "ci64 co128 24x48x48 k3 s2 p1", "ci32 co32 8x8x8 k2 s2",
+                             "ci32 co64 64x64x64 k3x5x5", "ci64 co64 32x32x32 k4 s2 p1 g64", "ci8 co8 8x8x8 k7 p3"})
+        for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+            for (const Layout layout : {Layout::ncdhw, Layout::ndhwc}) {
+                Problem problem = Problem::parse(line);
+                problem.dtype = dtype;
+                problem.layout = layout;
+                const CellTile tile = choose_cell_tile(problem, kMultiprocessors);
+                EXPECT_GT(tile.microseconds, 0) << problem.str();
+                EXPECT_GT(tile.chunk, 0) << problem.str();
+            }
+}
+
+TEST(Cells, IndexBeyond32BitsWhereASampleNeedsIt) {
+    const auto offset = [](const char* line) {
+        const Problem problem = Problem::parse(line);
+        const KernelRequest request =
+            cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, false, false);
+        return request.prelude.find("using Offset = long long;") == std::string::npos ? 32 : 64;
+    };
+    EXPECT_EQ(offset("n100 ci64 co64 256x256x256 k2"), 32);
+    EXPECT_EQ(offset("n1 ci64 co64 256x256x256 k2 ndhwc"), 64);
+    EXPECT_EQ(offset("n1 ci1 co1 1024x1024x1024 k2"), 64);
+}
+
+TEST(Direct, FindsTheFirstTapByTheInverseOfTheDilation) {
+    const KernelRequest request = direct_request(Problem::parse("ci2 co2 3x3x3 k3 s7x6x1 d3x4x5"), {}, false, false);
+    for (const char* constant : {"kInverseD = 5", "kGcdD = 1", "kInverseH = 2", "kGcdH = 2", "kInverseW = 0"})
+        EXPECT_NE(request.prelude.find(constant), std::string::npos) << constant << " in\n" << request.prelude;
+}
+
+class DirectCompile : public NvrtcTest {
+protected:
+    void expect_compiles(int sm, const Problem& problem, const KernelRequest& request) {
+        const Compiled compiled = compile_for(sm, request);
+        const std::string what = request.entry + " for " + problem.str() + ", sm_" + std::to_string(sm);
+        EXPECT_EQ(compiled.spill_bytes, 0) << what;
+        EXPECT_EQ(compiled.local_bytes, 0) << what;
+        EXPECT_LE(compiled.shared_bytes, 48 * 1024) << what;
+        EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << what << "\n" << compiled.log;
+    }
+};
+
+TEST_F(DirectCompile, TakesTheProblemFileWithoutSpills) {
+    const Epilogue epilogue = Epilogue::parse("clamp(min=-1) channel_mul residual_add");
+    constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f64, DType::f16};
+    const std::vector<Problem> problems = listed_problems();
+    size_t turn = 0;
+    for (size_t i = 0; i < problems.size(); i += sampled_every(), ++turn) {
+        Problem problem = problems[i];
+        problem.dtype = kDTypes[turn % 4];
+        problem.layout = turn / 4 % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
+        const int sm = turn % 2 == 0 ? 80 : 90;
+        const bool present = turn % 3 == 0;
+        const CellTile tile = choose_cell_tile(problem, kMultiprocessors);
+        if (tile.microseconds > 0)
+            expect_compiles(sm, problem, cells_request(problem, tile, epilogue, present, !present));
+        else
+            expect_compiles(sm, problem, direct_request(problem, epilogue, present, !present));
+        if (turn % 4 == 0) expect_compiles(sm, problem, direct_request(problem, epilogue, !present, present));
+    }
+}
+
+TEST_F(DirectCompile, TakesWideAndLargeProblemsWithoutSpills) {
+    for (const char* line :
+         {"n8 ci48 co24 96x96x96 k3", "ci128 co128 8x8x8 k3 s2 p1 ndhwc", "ci32 co64 64x64x64 k5 f64",
+          "n2 ci64 co64 32x32x32 k4 s2 p1 g64 bf16", "ci1 co1 1024x1024x1024 k2"}) {
+        const Problem problem = Problem::parse(line);
+        expect_compiles(90, problem,
+                        cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, true, false));
+    }
+    const Problem large = Problem::parse("ci2 co2 3x3x3 k2 s2000000000 d1000000000");
+    expect_compiles(80, large, direct_request(large, {}, true, false));
+}
+
+} // namespace
+} // namespace tconv3d::cuda

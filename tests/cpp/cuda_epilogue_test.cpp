@@ -1,0 +1,139 @@
+// The epilogue as device code: its formulas, its text, and that NVRTC takes it.
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "cuda/compile.hpp"
+#include "cuda/epilogue_source.hpp"
+#include "cuda/kernels/steps.cuh"
+#include "nvrtc_test.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+using testing::NvrtcTest;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+constexpr const char* kEveryStep =
+    "add(0.5) mul(-3) div(4) clamp(min=-1,max=0.5) clamp(min=-2) clamp(max=3) relu leaky_relu(0.2) elu(1.5) silu gelu "
+    "gelu_tanh sigmoid tanh hardswish softplus(2,20) mish channel_add channel_mul residual_add residual_mul";
+
+template <typename T>
+struct DeviceStep {
+    const char* text;
+    std::function<T(T)> value;
+};
+
+template <typename T>
+std::vector<DeviceStep<T>> device_steps() {
+    return {
+        {"clamp(min=-1,max=0.5)", [](T x) { return steps::at_most(steps::at_least(x, T(-1)), T(0.5)); }},
+        {"clamp(min=2,max=1)", [](T x) { return steps::at_most(steps::at_least(x, T(2)), T(1)); }},
+        {"relu", steps::relu<T>},
+        {"leaky_relu(0.25)", [](T x) { return steps::leaky_relu(x, T(0.25)); }},
+        {"elu(1.5)", [](T x) { return steps::elu(x, T(1.5)); }},
+        {"silu", steps::silu<T>},
+        {"gelu", steps::gelu<T>},
+        {"gelu_tanh", steps::gelu_tanh<T>},
+        {"sigmoid", steps::sigmoid<T>},
+        {"tanh", [](T x) { return steps::tanh(x); }},
+        {"hardswish", steps::hardswish<T>},
+        {"softplus(2,20)", [](T x) { return steps::softplus(x, T(2), T(20)); }},
+        {"mish", steps::mish<T>},
+    };
+}
+
+template <typename T>
+void expect_values_of_the_core(double tolerance) {
+    std::vector<double> places = {kInf, -kInf, kNan, 0.0, -0.0, -3, 3, 10, 10.5, -50, 50, -100};
+    for (double x = -5; x <= 5; x += 0.125) places.push_back(x);
+    for (const DeviceStep<T>& step : device_steps<T>())
+        for (const double x : places) {
+            const double expected = step_value(Epilogue::parse(step.text).steps().at(0), x);
+            const double actual = static_cast<double>(step.value(static_cast<T>(x)));
+            if (std::isfinite(expected))
+                EXPECT_NEAR(actual, expected, tolerance * (1 + std::abs(expected))) << step.text << " at " << x;
+            else if (std::isnan(expected))
+                EXPECT_TRUE(std::isnan(actual)) << step.text << " at " << x << " is " << actual;
+            else
+                EXPECT_EQ(actual, expected) << step.text << " at " << x;
+        }
+}
+
+TEST(DeviceSteps, HaveTheValuesOfTheCore) {
+    expect_values_of_the_core<float>(1e-6);
+    expect_values_of_the_core<double>(1e-15);
+}
+
+std::string source_of(const char* epilogue, DType dtype = DType::f32) {
+    Problem problem;
+    problem.dtype = dtype;
+    return output_source(problem, Epilogue::parse(epilogue), false, false);
+}
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+TEST(EpilogueSource, PrintsConstantsToTheLastBit) {
+    EXPECT_TRUE(has(source_of("add(0.1)"), "x = x + 0x1.99999ap-4f;")) << source_of("add(0.1)");
+    EXPECT_TRUE(has(source_of("add(0.1)", DType::f64), "x = x + 0x1.999999999999ap-4;"));
+    EXPECT_TRUE(has(source_of("mul(-2)", DType::bf16), "x = x * -0x1p+1f;"));
+    EXPECT_TRUE(has(source_of("mul(1e300)"), "x = x * __int_as_float(0x7f800000);"));
+    EXPECT_TRUE(has(source_of("add(-inf)", DType::f64), "x = x + -__longlong_as_double(0x7ff0000000000000);"));
+}
+
+TEST(EpilogueSource, LeavesOutBoundsThatNothingPasses) {
+    EXPECT_TRUE(has(source_of("clamp(min=-1)"), "x = steps::at_least(x, -0x1p+0f);"));
+    EXPECT_TRUE(has(source_of("clamp(max=1)"), "x = steps::at_most(x, 0x1p+0f);"));
+    EXPECT_TRUE(has(source_of("clamp(min=inf)"), "x = steps::at_least(x, __int_as_float(0x7f800000));"));
+}
+
+TEST(EpilogueSource, ReadsItsTensorsWhereTheyBelong) {
+    const std::string source = source_of("channel_mul relu residual_add", DType::f16);
+    EXPECT_TRUE(has(source, "x = x * load(static_cast<const Storage*>(operands[0]) + channel);")) << source;
+    EXPECT_TRUE(has(source, "x = x + load(static_cast<const Storage*>(operands[1]) + index);")) << source;
+    EXPECT_TRUE(has(source, "constexpr int kOperandRoom = 2;"));
+    EXPECT_TRUE(has(source, "using Storage = F16;"));
+}
+
+TEST(OutputArgument, IsTheRowOfPointersThatTheKernelReads) {
+    Arguments arguments;
+    int places[5] = {};
+    arguments.dst = places;
+    arguments.preactivation = places + 1;
+    arguments.bias = places + 2;
+    const std::vector<const void*> bare = {places, places + 1, places + 2, nullptr};
+    EXPECT_EQ(output_argument({}, arguments), bare);
+    arguments.operands = {places + 3, places + 4};
+    const std::vector<const void*> full = {places, places + 1, places + 2, places + 3, places + 4};
+    EXPECT_EQ(output_argument(Epilogue::parse("channel_add residual_mul"), arguments), full);
+}
+
+using EpilogueCompile = NvrtcTest;
+
+TEST_F(EpilogueCompile, TakesEveryStepInEveryDtype) {
+    const std::string kernel = "\n#include \"output.cuh\"\n"
+                               "extern \"C\" __global__ void store_all(Output output, const Compute* sums) {\n"
+                               "    const int64_t i = threadIdx.x;\n"
+                               "    store_output(output, sums[i], load_bias(output, 1), 1, i);\n"
+                               "    const Compute pair[2] = {sums[i], sums[i + 1]};\n"
+                               "    store_outputs(output, pair, load_bias(output, 2), 2, 2 * i, 2, true);\n"
+                               "}\n";
+    const Epilogue epilogue = Epilogue::parse(kEveryStep);
+    Problem problem;
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+        problem.dtype = dtype;
+        for (const bool present : {false, true}) {
+            const std::string source = output_source(problem, epilogue, present, present);
+            const Compiled compiled = compile_for(80, {"output.cuh", source + kernel, "store_all", 0});
+            EXPECT_EQ(compiled.spill_bytes, 0) << name(dtype);
+            EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << compiled.log;
+        }
+    }
+}
+
+} // namespace
+} // namespace tconv3d::cuda

@@ -1,0 +1,260 @@
+// Every CUDA implementation against the reference. Needs a GPU; skipped without one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cuda/context.hpp"
+#include "cuda/implementation.hpp"
+#include "cuda/nvrtc.hpp"
+#include "cuda/shared_library.hpp"
+#include "problem_file.hpp"
+#include "reference/reference.hpp"
+#include "tensors.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+using testing::listed_problems;
+using testing::sampled_every;
+using testing::Tensor;
+
+/// What the tests need of the driver beyond what the library calls.
+struct Memory {
+    Result (*allocate)(DevicePointer* pointer, size_t bytes);
+    Result (*release)(DevicePointer pointer);
+    Result (*to_device)(DevicePointer dst, const void* src, size_t bytes);
+    Result (*to_host)(void* dst, DevicePointer src, size_t bytes);
+};
+
+const Memory& memory() {
+    static const Memory functions = [] {
+        const SharedLibrary library("libcuda.so.1");
+        Memory found{};
+        library.resolve("cuMemAlloc_v2", found.allocate);
+        library.resolve("cuMemFree_v2", found.release);
+        library.resolve("cuMemcpyHtoD_v2", found.to_device);
+        library.resolve("cuMemcpyDtoH_v2", found.to_host);
+        return found;
+    }();
+    return functions;
+}
+
+/// Device memory between guard bytes.
+class Buffer {
+public:
+    explicit Buffer(size_t bytes) : image_(bytes + 2 * kGuard, kGuardByte) {
+        check(memory().allocate(&pointer_, image_.size()), "cuMemAlloc");
+        write(nullptr);
+    }
+    explicit Buffer(const Tensor& tensor, DType dtype)
+        : Buffer(static_cast<size_t>(tensor.count() * bytes_per_element(dtype))) {
+        write(tensor.data());
+    }
+    ~Buffer() { memory().release(pointer_); }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+
+    void* data() const { return reinterpret_cast<void*>(pointer_ + kGuard); }
+
+    /// Copies the content to the host; false when a guard byte has changed.
+    bool read(void* host) {
+        check(memory().to_host(image_.data(), pointer_, image_.size()), "cuMemcpyDtoH");
+        std::copy(image_.begin() + kGuard, image_.end() - kGuard, static_cast<unsigned char*>(host));
+        const auto is_guard = [](unsigned char byte) { return byte == kGuardByte; };
+        return std::all_of(image_.begin(), image_.begin() + kGuard, is_guard) &&
+               std::all_of(image_.end() - kGuard, image_.end(), is_guard);
+    }
+
+private:
+    static constexpr std::ptrdiff_t kGuard = 256;
+    static constexpr unsigned char kGuardByte = 0xA5;
+
+    void write(const void* host) {
+        const auto first = static_cast<const unsigned char*>(host);
+        const auto count = static_cast<std::ptrdiff_t>(image_.size()) - 2 * kGuard;
+        if (host != nullptr) std::copy(first, first + count, image_.begin() + kGuard);
+        check(memory().to_device(pointer_, image_.data(), image_.size()), "cuMemcpyHtoD");
+    }
+
+    std::vector<unsigned char> image_;
+    DevicePointer pointer_ = 0;
+};
+
+/// The tensors of one execution, on the host; run() copies them to the device and back.
+struct Execution {
+    Problem problem;
+    Epilogue epilogue;
+    Tensor src, weight, bias;
+    std::vector<Tensor> operands;
+
+    Execution(const Problem& problem_of, const Epilogue& epilogue_of, bool integers)
+        : problem(problem_of), epilogue(epilogue_of), src(make(problem.src_elements(), integers)),
+          weight(make(problem.weight_elements(), integers)), bias(make(problem.dst_channels, integers)) {
+        for (const Step& step : epilogue.steps())
+            if (step.operand >= 0)
+                operands.push_back(
+                    make(takes_channel(step.kind) ? problem.dst_channels : problem.dst_elements(), integers));
+    }
+
+    struct Results {
+        Tensor dst, preactivation;
+    };
+
+    Results empty_results() const {
+        return {Tensor(problem.dtype, problem.dst_elements()), Tensor(problem.dtype, problem.dst_elements())};
+    }
+
+    Results run_reference() const {
+        Results results = empty_results();
+        Arguments arguments;
+        arguments.src = src.data();
+        arguments.weight = weight.data();
+        arguments.bias = bias.data();
+        for (const Tensor& operand : operands) arguments.operands.push_back(operand.data());
+        arguments.dst = results.dst.data();
+        arguments.preactivation = results.preactivation.data();
+        SerialExecutor executor;
+        prepare_reference(problem, epilogue)->execute(arguments, executor, nullptr);
+        return results;
+    }
+
+    Results run(const Implementation& implementation) const {
+        const ContextScope scope(primary_context(device(0)));
+        const auto kernel = implementation.prepare(problem, epilogue, device(0));
+        const DType dtype = problem.dtype;
+        const Buffer device_src(src, dtype), device_weight(weight, dtype), device_bias(bias, dtype);
+        std::vector<std::unique_ptr<Buffer>> device_operands;
+        Results results = empty_results();
+        Buffer dst(results.dst, dtype), preactivation(results.preactivation, dtype);
+        const Buffer workspace(kernel->workspace_bytes());
+        Arguments arguments;
+        arguments.src = device_src.data();
+        arguments.weight = device_weight.data();
+        arguments.bias = device_bias.data();
+        for (const Tensor& operand : operands) {
+            device_operands.push_back(std::make_unique<Buffer>(operand, dtype));
+            arguments.operands.push_back(device_operands.back()->data());
+        }
+        arguments.dst = dst.data();
+        arguments.preactivation = preactivation.data();
+        if (problem.batch > 0) kernel->execute(arguments, nullptr, workspace.data());
+        EXPECT_TRUE(dst.read(results.dst.data())) << "wrote outside of dst";
+        EXPECT_TRUE(preactivation.read(results.preactivation.data())) << "wrote outside of preactivation";
+        return results;
+    }
+
+private:
+    Tensor make(int64_t count, bool integers) const {
+        static std::mt19937 random(1);
+        return integers ? Tensor::integers(problem.dtype, count, 2, random)
+                        : Tensor::reals(problem.dtype, count, random);
+    }
+};
+
+class OnGpu : public ::testing::Test {
+protected:
+    void SetUp() override {
+        const DriverStatus driver = driver_status();
+        if (!driver.available) GTEST_SKIP() << driver.reason;
+        const NvrtcStatus nvrtc = nvrtc_status();
+        if (!nvrtc.available) GTEST_SKIP() << nvrtc.reason;
+    }
+};
+
+struct Kind {
+    DType dtype;
+    MathMode math;
+};
+
+constexpr Kind kKinds[] = {{DType::f32, MathMode::full},
+                           {DType::f32, MathMode::tf32},
+                           {DType::f64, MathMode::full},
+                           {DType::bf16, MathMode::full},
+                           {DType::f16, MathMode::full}};
+
+TEST_F(OnGpu, EveryImplementationEqualsTheReferenceOnIntegers) {
+    const Epilogue epilogue = Epilogue::parse("channel_mul residual_add relu");
+    const std::vector<Problem> problems = listed_problems();
+    for (size_t i = 0; i < problems.size(); i += sampled_every())
+        for (const Kind& kind : kKinds)
+            for (const Layout layout : {Layout::ncdhw, Layout::ndhwc}) {
+                Problem problem = problems[i];
+                problem.dtype = kind.dtype;
+                problem.math = kind.math;
+                problem.layout = layout;
+                const Execution execution(problem, epilogue, true);
+                const Execution::Results expected = execution.run_reference();
+                for (const Implementation& implementation : implementation_list()) {
+                    if (!implementation.reject(problem, epilogue, device(0)).empty()) continue;
+                    const Execution::Results results = execution.run(implementation);
+                    EXPECT_TRUE(results.dst.same_bits(expected.dst)) << implementation.name << ": " << problem.str();
+                    EXPECT_TRUE(results.preactivation.same_bits(expected.preactivation))
+                        << implementation.name << ": preactivation of " << problem.str();
+                }
+            }
+}
+
+TEST_F(OnGpu, RepeatedRunsGiveTheSameBits) {
+    for (const char* line :
+         {"n2 ci37 co9 7x8x9 k3 s2 p1", "n1 ci40 co40 6x6x8 k3 p1 tf32", "n1 ci8 co8 5x6x7 k4 s2 g8 ndhwc"}) {
+        const Problem problem = Problem::parse(line);
+        const Execution execution(problem, {}, false);
+        for (const Implementation& implementation : implementation_list()) {
+            if (!implementation.reject(problem, {}, device(0)).empty()) continue;
+            EXPECT_TRUE(execution.run(implementation).dst.same_bits(execution.run(implementation).dst))
+                << implementation.name << ": " << line;
+        }
+    }
+}
+
+TEST_F(OnGpu, EveryStepHasItsValue) {
+    for (const char* step : {"add(0.5)", "mul(-3)", "div(4)", "clamp(min=-1,max=0.5)", "relu", "leaky_relu(0.2)",
+                             "elu(1.5)", "silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "hardswish", "softplus(2,20)",
+                             "mish", "channel_add", "channel_mul", "residual_add", "residual_mul"}) {
+        const Problem problem = Problem::parse("n1 ci2 co3 4x5x6 k3 s2 p1");
+        const Execution execution(problem, Epilogue::parse(step), false);
+        const Execution::Results expected = execution.run_reference();
+        for (const Implementation& implementation : implementation_list()) {
+            if (!implementation.reject(problem, execution.epilogue, device(0)).empty()) continue;
+            const Execution::Results results = execution.run(implementation);
+            for (int64_t i = 0; i < problem.dst_elements(); ++i)
+                ASSERT_NEAR(results.dst.at(i), expected.dst.at(i), 2e-5 * (1 + std::abs(expected.dst.at(i))))
+                    << implementation.name << ": " << step << " at " << expected.preactivation.at(i);
+        }
+    }
+}
+
+TEST_F(OnGpu, PlanExplainsItself) {
+    const Plan plan(Problem::parse("n1 ci4 co4 5x6x7 k4 s2 p1 g4"), Epilogue::parse("relu"), 0);
+    const std::string text = plan.explain();
+    for (const std::string& part : {std::string("dst             10x12x14"), device(0).name, plan.implementation()})
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+    EXPECT_EQ(plan.rejections().size(), implementations().size() - 1);
+}
+
+TEST_F(OnGpu, PlanChecksItsArguments) {
+    const Plan plan(Problem::parse("n1 ci2 co2 3x3x3 k2"), Epilogue::parse("channel_add"), 0);
+    const auto message = [&](const Arguments& arguments) {
+        return testing::error_of([&] { plan.execute(arguments, nullptr, nullptr); });
+    };
+    int memory_of_the_host = 0; // never read: the next argument is missing
+    Arguments arguments;
+    EXPECT_EQ(message(arguments), "fwd needs src, got a null pointer");
+    arguments.src = &memory_of_the_host;
+    EXPECT_EQ(message(arguments), "fwd needs weight, got a null pointer");
+    arguments.weight = &memory_of_the_host;
+    EXPECT_EQ(message(arguments), "fwd needs dst, got a null pointer");
+    arguments.dst = &memory_of_the_host;
+    EXPECT_EQ(message(arguments), "epilogue 'channel_add' takes 1 tensors, got 0");
+}
+
+TEST_F(OnGpu, AnEmptyBatchLaunchesNothing) {
+    const Plan plan(Problem::parse("n0 ci2 co2 3x3x3 k2"), {}, 0);
+    int memory_of_the_host = 0;
+    Arguments arguments;
+    arguments.weight = &memory_of_the_host;
+    EXPECT_NO_THROW(plan.execute(arguments, nullptr, nullptr));
+}
+
+} // namespace
+} // namespace tconv3d::cuda

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tconv3d/problem.hpp"
+
+namespace tconv3d::testing {
+
+/// The problems of problems/correctness.txt.
+inline std::vector<Problem> listed_problems() {
+    std::ifstream file(TCONV3D_PROBLEMS "/correctness.txt");
+    std::vector<Problem> list;
+    for (std::string text; std::getline(file, text);) {
+        text = text.substr(0, text.find('#'));
+        const size_t colon = text.find(':');
+        if (colon != std::string::npos) list.push_back(Problem::parse(text.substr(colon + 1)));
+    }
+    EXPECT_GE(list.size(), 150u);
+    return list;
+}
+
+/// Tests that compile a kernel for each problem take one of so many: TCONV3D_TEST_EVERY=1 takes them all.
+inline size_t sampled_every() {
+    const char* every = std::getenv("TCONV3D_TEST_EVERY");
+    return every != nullptr ? std::max<size_t>(std::strtoul(every, nullptr, 10), 1) : 16;
+}
+
+} // namespace tconv3d::testing

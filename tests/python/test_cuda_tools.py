@@ -1,0 +1,97 @@
+"""On a GPU: settings, the command line and KernelBench, each as a user runs it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    pytest.skip("PyTorch sees no CUDA GPU", allow_module_level=True)
+
+
+def in_a_process(code: str, **environment: str) -> str:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_without_nvrtc_pytorch_computes_and_a_warning_says_why() -> None:
+    out = in_a_process(
+        "import torch, tconv3d, torch.nn.functional as F\n"
+        "x, w = torch.randn(1, 2, 3, 3, 3, device='cuda'), torch.randn(2, 2, 3, 3, 3, device='cuda')\n"
+        "for _ in range(2): y = tconv3d.conv_transpose3d(x, w, epilogue=tconv3d.Epilogue().relu())\n"
+        "print(torch.equal(y, F.conv_transpose3d(x, w).relu()), tconv3d.fallback.reason(x, w))\n",
+        TCONV3D_NVRTC="/no/such/library.so",
+    )
+    assert "True input is on cuda:0" in out
+    assert out.count("UserWarning: tconv3d's CUDA backend cannot be used") == 1
+    assert "NVRTC" in out
+
+
+def test_the_switch_that_pytorch_2_9_brought() -> None:
+    """Convolutions in full, recurrent networks in tf32: the older switch cannot say that, and asking it would raise."""
+    if not hasattr(getattr(torch.backends.cudnn, "conv", None), "fp32_precision"):
+        pytest.skip(f"PyTorch {torch.__version__} has no torch.backends.cudnn.conv.fp32_precision")
+    code = (
+        "import torch, tconv3d\n"
+        "torch.backends.cudnn.conv.fp32_precision = '{conv}'\n"
+        "torch.backends.cudnn.rnn.fp32_precision = '{rnn}'\n"
+        "x, w = torch.randn(2, 32, 4, 8, 32, device='cuda'), torch.randn(32, 32, 3, 3, 3, device='cuda')\n"
+        "y = torch.nn.functional.conv_transpose3d(x.double(), w.double())\n"
+        "print(((tconv3d.conv_transpose3d(x, w) - y).abs().max() / y.abs().max()).item())\n"
+    )
+    assert float(in_a_process(code.format(conv="ieee", rnn="tf32")).split()[-1]) < 1e-5
+    assert float(in_a_process(code.format(conv="tf32", rnn="ieee")).split()[-1]) < 2e-3
+
+
+@pytest.mark.parametrize("folder", ["", "/proc/no/such/folder"])
+def test_any_cache_folder_will_do(folder: str, tmp_path: Path) -> None:
+    code = (
+        "import torch, tconv3d\n"
+        "x, w = torch.ones(1, 2, 3, 3, 3, device='cuda'), torch.ones(2, 2, 1, 1, 1, device='cuda')\n"
+        "assert (tconv3d.conv_transpose3d(x, w) == 2).all()\n"
+    )
+    in_a_process(code, TCONV3D_CACHE_DIR=folder or str(tmp_path / "cache"))
+    assert folder or list((tmp_path / "cache").iterdir())
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    run = "import sys; from tconv3d.__main__ import main; sys.exit(main({}))"
+    assert "usable" in in_a_process(run.format(["doctor"]))
+    explained = in_a_process(run.format(["explain", "net_unet3_s2op1", "--device", "cuda", "--dtype", "bf16"]))
+    assert "direct" in explained
+    assert "TFLOP" in explained or "GFLOP" in explained
+    compiled = in_a_process(run.format(["precompile", "n1 ci3 co5 4x4x4 k3", "--dtype", "f32,bf16"]))
+    assert "2/2" in compiled
+    file = tmp_path / "bench.json"
+    arguments = ["bench", "--device", "cuda", "--filter", "net_unet3|net_vnet", "--dtype", "tf32", "--seconds", "0.02"]
+    table = in_a_process(run.format([*arguments, "--json", str(file)]))
+    assert "net_unet3_s2op1" in table
+    rows = json.loads(file.read_text())["rows"]
+    assert len(rows) == 2
+    assert all(
+        row["agrees"] and set(row["sides"]) == {"default", "tuned ncdhw", "tuned ndhwc", "tconv3d"} for row in rows
+    )
+
+
+def test_kernelbench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "kernelbench"))
+    run = importlib.import_module("run")
+    monkeypatch.setattr(run, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--device", "cuda", "--scale", "small"])
+    for tf32 in (True, False):
+        torch.backends.cudnn.allow_tf32 = tf32
+        assert run.main() == 0, capsys.readouterr().out
+    for name in ("run", "reference", *(name for name in sys.modules if name.startswith("level"))):
+        sys.modules.pop(name, None)

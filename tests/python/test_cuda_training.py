@@ -1,0 +1,164 @@
+"""On a GPU: epilogues, gradients of every order, autocast, and what torch.compile needs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import chains
+import problem_file
+import tconv3d
+from cuda_tensors import BIAS, DST, SETTINGS, SRC, WEIGHT, forced, full_precision, real, whole
+from oracle import LAYOUTS, real_inputs
+from tconv3d import Epilogue, conv_transpose3d
+
+if not torch.cuda.is_available():
+    pytest.skip("PyTorch sees no CUDA GPU", allow_module_level=True)
+
+PROBLEMS = {problem.name: problem for problem in problem_file.read("correctness.txt")}
+IMPLEMENTATIONS = tconv3d._library.cuda_machine()["implementations"]
+HALVES = [torch.bfloat16, torch.float16]
+FORMATS = list(LAYOUTS.values())
+
+
+@pytest.fixture(autouse=True)
+def in_full_precision() -> None:
+    full_precision()
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name", chains.ALL)
+def test_epilogue(name: str, implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fused equals composed in fp64. The preactivation is exact: sums of eighths, which tf32 and bf16 hold."""
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", implementation)
+    for dtype, tf32 in ((torch.float32, False), (torch.float32, True), (torch.bfloat16, False)):
+        torch.backends.cudnn.allow_tf32 = tf32
+        src, weight, bias = (whole(*shape, dtype=dtype) / 8 for shape in ((2, 8, 3, 4, 16), (8, 16, 3, 3, 3), (16,)))
+        operands = [operand.cuda() for operand in chains.operands((2, 16, 3, 4, 16), dtype)]
+        preactivation = F.conv_transpose3d(src.double(), weight.double(), bias.double(), padding=1)
+        exact = chains.ALL[name](*(operand.double() for operand in operands))(preactivation)
+        epilogue = chains.ALL[name](*operands)
+        for layout in FORMATS:
+            moved = src.contiguous(memory_format=layout)
+            dst = forced(moved, weight, bias, padding=1, epilogue=epilogue)
+            if dst is not None:
+                rtol = torch.finfo(dtype).eps * (16 if dtype == torch.float32 else 1)
+                torch.testing.assert_close(dst.double(), exact, rtol=rtol, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", chains.ALL)
+def test_training_equals_pytorch(name: str) -> None:
+    """Every gradient of the fused module's, in fp64, fp32 and bf16."""
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        values = [*real(SRC, WEIGHT, BIAS), *(each.cuda() for each in chains.operands(DST))]
+        values = [value.to(dtype).double() for value in values]
+        (grad_dst,) = (each.to(dtype) for each in real(DST))
+        wide, ours = ([value.to(kind).requires_grad_() for value in values] for kind in (torch.float64, dtype))
+        exact = chains.ALL[name](*wide[3:])(F.conv_transpose3d(*wide[:3], **SETTINGS))
+        dst = conv_transpose3d(*ours[:3], **SETTINGS, epilogue=chains.ALL[name](*ours[3:]))
+        used = [index for index in range(7) if index < 3 or _uses(name, index)]
+        expected = torch.autograd.grad(exact, [wide[index] for index in used], grad_dst.double())
+        gradients = torch.autograd.grad(dst, [ours[index] for index in used], grad_dst)
+        # A kink may lie between the rounded and the exact preactivation: few elements, so the norm decides.
+        for got, want in zip(gradients, expected):
+            assert got.dtype == dtype
+            error = (got.double() - want).norm() / want.norm().clamp(min=1e-30)
+            assert error < 64 * torch.finfo(dtype).eps, f"{name} {dtype} {tuple(want.shape)}: {error:.1e}"
+
+
+def _uses(name: str, index: int) -> bool:
+    marks = [torch.zeros(1) for _ in range(4)]
+    return any(operand is marks[index - 3] for operand in chains.ALL[name](*marks).operands)
+
+
+@pytest.mark.parametrize("name", ["op_dilation_only", "op_ge_stride", "asym_a", "asym_e", "groups_2", "depthwise_up"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_of_the_problem_file(name: str, layout: str) -> None:
+    """An output padding of a stride or more included, which cuDNN does not take."""
+    problem = PROBLEMS[name]
+    inputs = real_inputs(problem)
+    exact = torch.ops.aten.convolution_backward(
+        inputs.grad_dst, inputs.src, inputs.weight, [problem.co],
+        problem.s, problem.p, problem.d, True, problem.op, problem.g, [True, True, True],
+    )  # fmt: skip
+    src, weight, _, grad_dst = (each.cuda() for each in inputs.cast(torch.float32, LAYOUTS[layout]))
+    grad_src = torch.ops.tconv3d.bwd_data(grad_dst, weight, *problem.settings)
+    gradients = torch.ops.tconv3d.bwd_weight(src, grad_dst, problem.k, *problem.settings, True)
+    for got, want in zip((grad_src, *gradients), exact):
+        torch.testing.assert_close(got.cpu().double(), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("chain", ["", "silu mul(2)", "leaky_relu(0.2)"])
+def test_double_backward(chain: str) -> None:
+    inputs = [each.requires_grad_() for each in real((1, 2, 2, 2, 3), (2, 2, 2, 2, 2), (2,))]
+
+    def function(src: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return torch.ops.tconv3d.fwd(src, weight, bias, [2] * 3, [0] * 3, [0] * 3, 1, [1] * 3, chain, [])
+
+    # cuDNN's gradients may differ from run to run.
+    assert torch.autograd.gradcheck(function, inputs, nondet_tol=1e-10)
+    assert torch.autograd.gradgradcheck(function, inputs, nondet_tol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_autocast(dtype: torch.dtype) -> None:
+    module = tconv3d.ConvTranspose3d(5, 7, 3, 2, epilogue=Epilogue().relu()).cuda()
+    (src,) = real(SRC, dtype=torch.float32)
+    with torch.autocast("cuda", dtype=dtype):
+        dst = module(src)
+    assert dst.dtype == dtype
+    cast = conv_transpose3d(src.to(dtype), module.weight.to(dtype), module.bias.to(dtype), 2, epilogue=module.epilogue)
+    assert torch.equal(dst, cast)
+    dst.float().sum().backward()
+    assert module.weight.grad.dtype == torch.float32
+
+
+def test_training_converges_as_pytorchs() -> None:
+    """Ten steps of SGD from the same parameters."""
+    torch.manual_seed(0)
+    theirs = nn.Sequential(nn.ConvTranspose3d(4, 8, 2, 2), nn.ReLU(), nn.ConvTranspose3d(8, 3, 3, padding=1)).cuda()
+    ours = nn.Sequential(nn.ConvTranspose3d(4, 8, 2, 2), nn.ReLU(), nn.ConvTranspose3d(8, 3, 3, padding=1)).cuda()
+    ours.load_state_dict(theirs.state_dict())
+    tconv3d.accelerate(ours)
+    src, target = real((2, 4, 5, 6, 7), (2, 3, 10, 12, 14), dtype=torch.float32)
+    for model in (ours, theirs):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(10):
+            optimizer.zero_grad()
+            F.mse_loss(model(src), target).backward()
+            optimizer.step()
+    for mine, yours in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(mine, yours, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("epilogue", ["", "relu", "channel_mul residual_add gelu"])
+def test_opcheck(epilogue: str) -> None:
+    src, weight, bias, channel, residual = real(SRC, WEIGHT, BIAS, BIAS, DST, dtype=torch.float32)
+    operands = [channel, residual] if "residual" in epilogue else []
+    arguments = (src, weight, bias, [1, 2, 2], [1, 0, 1], [0, 0, 0], 1, [1, 1, 1], epilogue, operands)
+    torch.library.opcheck(torch.ops.tconv3d.fwd.default, arguments)
+    torch.library.opcheck(torch.ops.tconv3d.fwd_saved.default, arguments)
+
+
+def test_opcheck_of_the_gradients() -> None:
+    src, weight, grad_dst = real(SRC, WEIGHT, DST, dtype=torch.float32)
+    settings = ([1, 2, 2], [1, 0, 1], [0, 0, 0], 1, [1, 1, 1])
+    torch.library.opcheck(torch.ops.tconv3d.bwd_data.default, (grad_dst, weight, *settings))
+    torch.library.opcheck(torch.ops.tconv3d.bwd_weight.default, (src, grad_dst, [3, 2, 3], *settings, True))
+    for epilogue in ("add(1)", "relu", "silu mul(2)"):
+        torch.library.opcheck(torch.ops.tconv3d.epilogue_bwd.default, (grad_dst, grad_dst.clone(), epilogue, []))
+
+
+def test_torch_compile() -> None:
+    module = tconv3d.ConvTranspose3d(5, 7, 3, 2, epilogue=Epilogue().silu()).cuda()
+    (src,) = real(SRC, dtype=torch.float32)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    results = []
+    for function in (module, compiled):
+        module.zero_grad()
+        dst = function(src)
+        dst.square().sum().backward()
+        results.append([dst.detach(), module.weight.grad.clone()])
+    torch.testing.assert_close(*results)

@@ -1,0 +1,105 @@
+"""The documentation holds: its tables are the committed numbers, its Python runs, its links and commands exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
+CODE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def load_bench_table() -> ModuleType:
+    loader = SourceFileLoader("bench_table", str(ROOT / "tools/bench_table"))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+bench_table = load_bench_table()
+
+
+def prose(path: Path) -> str:
+    """Without code blocks."""
+    return CODE.sub("", path.read_text(encoding="utf-8"))
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("form", bench_table.FORMS)
+def test_the_table_is_made_of_the_committed_numbers(form: str) -> None:
+    """Without committed numbers there is no table."""
+    text = bench_table.PLACES[form].read_text(encoding="utf-8")
+    expected = ""
+    if bench_table.RESULTS.exists():
+        expected = bench_table.FORMS[form](json.loads(bench_table.RESULTS.read_text(encoding="utf-8")))
+    assert bench_table.between_markers(text, form) == expected, "run tools/bench_table --write"
+
+
+def example_results() -> dict:
+    row = {"name": "up", "problem": "n2 ci8 co4 4x4x4 k2 s2 p0 op0 d1 g1 f32 ncdhw fwd", "dtype": "f32",
+           "layout": "ncdhw", "torch_ms": 3.0, "tconv3d_ms": 2.0, "speed_up": 1.5, "gflop": 0.5,
+           "floor_ms": 1.0}  # fmt: skip
+    return {
+        "rows": [{**row, "direction": "fwd"}, {**row, "direction": "bwd_data", "speed_up": 0.25}],
+        "geometric_means": {"fwd f32 ncdhw": 1.5, "bwd_data f32 ncdhw": 0.25},
+        "ceilings": {"f32": {"matmul_gflops": 100.0, "copy_gbytes": 10.0}},
+        "cpu": "Some CPU", "cores": 4, "threads": 2, "isa": "avx2", "torch": "2.13.0", "python": "3.11.7",
+        "tconv3d": "0.1.0", "date": "2026-01-02T03:04:05+00:00",
+    }  # fmt: skip
+
+
+def test_tables_of_a_small_run() -> None:
+    summary, full = (bench_table.FORMS[form](example_results()) for form in ("summary", "full"))
+    assert "| `up` | 1.50× | 0.25× |" in summary
+    assert "| **geometric mean** | **1.50×** | **0.25×** |" in summary
+    assert "| `up` | `n2 ci8 co4 4x4x4 k2 s2` | 3.000 | 2.000 | 1.50× | 250.0 | 2.0× |" in full
+    assert "worst 0.25×" in full
+    for text in (summary, full):
+        assert "Some CPU, 4 cores, 2 threads, avx2; PyTorch 2.13.0, Python 3.11.7, tconv3d 0.1.0; 2026-01-02." in text
+
+
+@pytest.mark.parametrize("form", bench_table.FORMS)
+def test_rewriting_changes_the_table_alone(form: str) -> None:
+    text = bench_table.PLACES[form].read_text(encoding="utf-8")
+    changed = bench_table.replaced(text, form, "| table |")
+    assert bench_table.between_markers(changed, form) == "| table |"
+    assert bench_table.replaced(changed, form, bench_table.between_markers(text, form)).split() == text.split()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_python_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for language, code in CODE.findall(path.read_text(encoding="utf-8")):
+        if language == "python":
+            exec(compile(code, str(path), "exec"), namespace)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    for target, anchor in LINK.findall(prose(path)):
+        file = (path.parent / target).resolve() if target else path
+        assert file.exists(), f"{path.name} links to {target}"
+        assert not anchor or anchor in anchors(file), f"{path.name} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_make_commands_exist(path: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
+    assert named <= targets

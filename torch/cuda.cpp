@@ -1,0 +1,158 @@
+#include <ATen/Context.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include "chain_bwd.hpp"
+#include "convert.hpp"
+#include "cuda_plans.hpp"
+#include "cuda_stream.hpp"
+#include "tensors.hpp"
+
+/// The CUDA kernels: fwd is the core's, on PyTorch's current stream and with PyTorch's allocator; the gradients are
+/// PyTorch's own operators.
+namespace tconv3d::ops {
+
+namespace {
+
+/// PyTorch's switch for tf32 in convolutions. It has had three signatures; the later two take what is asked about.
+struct Tf32Switch {
+    using Plain = bool (at::Context::*)() const;
+    using Named = bool (at::Context::*)(const std::string&) const;
+    template <typename Operation>
+    using Typed = bool (at::Context::*)(Operation) const;
+
+    static bool ask(Plain allows) { return (at::globalContext().*allows)(); }
+    static bool ask(Named allows) { return (at::globalContext().*allows)("conv"); }
+    template <typename Operation>
+    static bool ask(Typed<Operation> allows) {
+        return (at::globalContext().*allows)(Operation::value_type::CONV);
+    }
+};
+
+MathMode math_mode(DType dtype) {
+    const bool tf32 = dtype == DType::f32 && Tf32Switch::ask(&at::Context::allowTF32CuDNN);
+    return tf32 ? MathMode::tf32 : MathMode::full;
+}
+
+/// The kernels read 16 bytes at a time; a view may begin anywhere.
+at::Tensor aligned(const at::Tensor& dense) {
+    constexpr uintptr_t kAlignment = 16;
+    return reinterpret_cast<uintptr_t>(dense.data_ptr()) % kAlignment == 0 ? dense : dense.clone();
+}
+
+void execute(const cuda::Plan& plan, const Arguments& arguments, c10::Device device) {
+    const auto bytes = static_cast<int64_t>(plan.workspace_bytes());
+    // Freed when this returns, before the work is done: the allocator gives it to later work of the same stream alone.
+    const at::Tensor workspace = at::empty({bytes}, at::TensorOptions(device).dtype(at::kByte));
+    plan.execute(arguments, current_stream(device.index()), workspace.data_ptr());
+}
+
+/// preactivation: where to leave it; null when nobody asks.
+at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
+                   const Geometry& geometry, Text epilogue, at::TensorList operands, at::Tensor* preactivation) {
+    const c10::DeviceGuard guard(src.device());
+    Problem problem = fwd_problem(src, weight, bias, geometry);
+    problem.math = math_mode(problem.dtype);
+    const auto prepared = cuda_plan(problem, epilogue, src.device().index());
+    check_operands(prepared->epilogue, operands, problem, src);
+    const at::Tensor dst = make(dst_sizes(problem), src, format(problem));
+    const bool saves = preactivation != nullptr && prepared->epilogue.saved() == Saved::preactivation;
+    if (saves) *preactivation = at::empty_like(dst);
+    if (problem.batch == 0) return dst;
+
+    const at::Tensor dense_src = aligned(src.contiguous(format(problem)));
+    const at::Tensor dense_weight = aligned(weight.contiguous());
+    const at::Tensor dense_bias = bias.has_value() && bias->defined() ? aligned(bias->contiguous()) : at::Tensor();
+    std::vector<at::Tensor> dense_operands = dense(operands, problem);
+    for (at::Tensor& operand : dense_operands) operand = aligned(operand);
+
+    Arguments arguments;
+    arguments.src = dense_src.data_ptr();
+    arguments.weight = dense_weight.data_ptr();
+    if (dense_bias.defined()) arguments.bias = dense_bias.data_ptr();
+    arguments.operands = pointers(dense_operands);
+    arguments.dst = dst.data_ptr();
+    if (saves) arguments.preactivation = preactivation->data_ptr();
+    execute(prepared->plan, arguments, src.device());
+    return dst;
+}
+
+at::Tensor fwd_cuda(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
+                    const Geometry& geometry, Text epilogue, at::TensorList operands) {
+    return run_fwd(src, weight, bias, geometry, epilogue, operands, nullptr);
+}
+
+std::tuple<at::Tensor, at::Tensor> fwd_saved_cuda(const at::Tensor& src, const at::Tensor& weight,
+                                                  const OptionalTensor& bias, const Geometry& geometry, Text epilogue,
+                                                  at::TensorList operands) {
+    at::Tensor preactivation = nothing(src);
+    at::Tensor dst = run_fwd(src, weight, bias, geometry, epilogue, operands, &preactivation);
+    return {dst, preactivation};
+}
+
+/// How many strides an output padding is long: less than one but for dilated problems. PyTorch's gradients expect the
+/// rest; a whole stride is the same as one more src voxel that holds zero (docs/math.md).
+Extents whole_strides(const Problem& problem) {
+    Extents strides;
+    for (size_t i = 0; i < 3; ++i) strides[i] = problem.output_padding[i] / problem.stride[i];
+    return strides;
+}
+
+/// The gradient of src is an ordinary convolution of grad_dst.
+at::Tensor bwd_data_cuda(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
+    const c10::DeviceGuard guard(grad_dst.device());
+    const Problem problem = bwd_data_problem(grad_dst, weight, geometry);
+    if (problem.batch == 0) return make(src_sizes(problem), grad_dst, format(problem));
+    constexpr Extents kNone = {0, 0, 0};
+    at::Tensor grad_src = at::convolution(grad_dst, weight, {}, problem.stride, problem.padding, problem.dilation,
+                                          /*transposed=*/false, kNone, problem.groups);
+    for (int64_t i = 0; i < 3; ++i) grad_src = grad_src.narrow(i + 2, 0, problem.src[static_cast<size_t>(i)]);
+    return grad_src.contiguous(format(problem));
+}
+
+std::tuple<at::Tensor, at::Tensor> bwd_weight_cuda(const at::Tensor& src, const at::Tensor& grad_dst,
+                                                   at::IntArrayRef kernel, const Geometry& geometry, bool with_bias) {
+    const c10::DeviceGuard guard(src.device());
+    const Problem problem = bwd_weight_problem(src, grad_dst, kernel, geometry);
+    const std::vector<int64_t> bias_sizes = {problem.dst_channels};
+    if (problem.batch == 0)
+        return {at::zeros(weight_sizes(problem), src.options()),
+                with_bias ? at::zeros(bias_sizes, src.options()) : nothing(src)};
+
+    const Extents more = whole_strides(problem);
+    Extents output_padding = problem.output_padding;
+    for (size_t i = 0; i < 3; ++i) output_padding[i] -= more[i] * problem.stride[i];
+    const bool pads = more != Extents{0, 0, 0};
+    const at::Tensor padded = pads ? at::constant_pad_nd(src, {0, more[2], 0, more[1], 0, more[0]}) : src;
+    const at::Tensor weight = at::empty(weight_sizes(problem), src.options()); // for its sizes alone
+    const auto [grad_src, grad_weight, grad_bias] = at::convolution_backward(
+        grad_dst, padded.contiguous(format(problem)), weight, bias_sizes, problem.stride, problem.padding,
+        problem.dilation, /*transposed=*/true, output_padding, problem.groups, {false, true, with_bias});
+    return {grad_weight.contiguous(), with_bias ? grad_bias : nothing(src)};
+}
+
+std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_cuda(const at::Tensor& grad_dst, const at::Tensor& saved,
+                                                                  Text text, at::TensorList operands) {
+    const c10::DeviceGuard guard(grad_dst.device());
+    const Epilogue epilogue = checked_epilogue(text, operands, epilogue_problem(grad_dst), grad_dst);
+    check_saved(saved, epilogue, grad_dst);
+    return chain_bwd(grad_dst, saved, epilogue, operands);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(tconv3d, CUDA, m) {
+    m.impl("fwd", fwd_kernel<fwd_cuda>);
+    m.impl("fwd_saved", fwd_kernel<fwd_saved_cuda>);
+    m.impl("bwd_data", bwd_data_kernel<bwd_data_cuda>);
+    m.impl("bwd_weight", bwd_weight_kernel<bwd_weight_cuda, at::IntArrayRef>);
+    m.impl("epilogue_bwd", epilogue_bwd_kernel<epilogue_bwd_cuda>);
+}
+
+} // namespace tconv3d::ops
