@@ -14,7 +14,7 @@ demo: build ## run the operator, check it against PyTorch, show the speed-up
 
 test: test-cpp test-python ## all tests
 
-test-cpp: ## the C++ tests, under AddressSanitizer and UndefinedBehaviorSanitizer
+test-cpp: setup ## the C++ tests, under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/test-cpp
 
 test-python: build ## the Python tests

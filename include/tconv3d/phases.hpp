@@ -16,8 +16,8 @@ struct Tap {
 
 /// The outputs `o` with `(o + padding) mod stride == r` along one dimension; `o = stride * q + r - padding`.
 struct Phase {
-    int64_t q_first; ///< q of the first output of this phase
-    int64_t count; ///< outputs of this phase; 0 when the output is too short to have one
+    int64_t q_first;       ///< q of the first output of this phase
+    int64_t count;         ///< outputs of this phase; 0 when the output is too short to have one
     std::vector<Tap> taps; ///< in rising order of tap, so in falling order of delta; may be empty
 };
 

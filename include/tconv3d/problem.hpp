@@ -19,8 +19,9 @@ using Extents = std::array<int64_t, 3>;
 
 /// A 3D transposed convolution: everything about it but the data. The only place with shape arithmetic.
 ///
-/// In one line: `n8 ci48 co24 96x96x96 k3 s1 p0 op0 d1 g1 f32 ncdhw fwd`. A spatial value is one number, or three joined
-/// by `x`. Batch, stride, padding, output padding, dilation, groups and the words have defaults, and the order is free.
+/// In one line: `n8 ci48 co24 96x96x96 k3 s1 p0 op0 d1 g1 f32 ncdhw fwd`. A spatial value is one number, or three
+/// joined by `x`. Batch, stride, padding, output padding, dilation, groups and the words have defaults, and the order
+/// is free.
 struct Problem {
     int64_t batch = 1;
     int64_t src_channels = 1;

@@ -1,9 +1,9 @@
 #include "cuda/nvrtc.hpp"
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "cuda/nvrtc_library.hpp"
 #include "tconv3d/error.hpp"
@@ -71,18 +71,21 @@ std::string first_errors(const std::string& log) {
     constexpr int kLines = 12;
     const size_t error = log.find("error");
     const size_t line_start = error == std::string::npos ? 0 : log.rfind('\n', error) + 1;
-    std::istringstream lines(log.substr(line_start));
     std::string result;
-    std::string line;
-    for (int count = 0; count < kLines && std::getline(lines, line); ++count) result += "\n  " + line;
+    size_t begin = line_start;
+    for (int count = 0; count < kLines && begin < log.size(); ++count) {
+        const size_t end = std::min(log.find('\n', begin), log.size());
+        result += "\n  " + log.substr(begin, end - begin);
+        begin = end + 1;
+    }
     return result;
 }
 
 bool write(const fs::path& file, const std::string& text) {
-    std::ofstream stream(file, std::ios::binary);
-    stream << text;
-    stream.close();
-    return stream.good();
+    std::FILE* stream = std::fopen(file.c_str(), "wb");
+    if (stream == nullptr) return false;
+    const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+    return std::fclose(stream) == 0 && written;
 }
 
 /// Where the source lies for a person to read; empty without TCONV3D_DEBUG_DIR.

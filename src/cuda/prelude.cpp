@@ -18,12 +18,12 @@ const char* type_of(bool narrow) {
 } // namespace
 
 Prelude& Prelude::constant(const std::string& name, int64_t value) {
-    text_ << "constexpr " << type_of(fits_int(value)) << " " << name << " = " << value << ";\n";
+    text_ += std::string("constexpr ") + type_of(fits_int(value)) + " " + name + " = " + std::to_string(value) + ";\n";
     return *this;
 }
 
 Prelude& Prelude::flag(const std::string& name, bool value) {
-    text_ << "constexpr bool " << name << " = " << (value ? "true" : "false") << ";\n";
+    text_ += "constexpr bool " + name + " = " + (value ? "true" : "false") + ";\n";
     return *this;
 }
 
@@ -33,14 +33,14 @@ Prelude& Prelude::extents(const std::string& name, const Extents& values) {
 
 Prelude& Prelude::array(const std::string& name, const std::vector<int64_t>& values) {
     const bool narrow = std::all_of(values.begin(), values.end(), fits_int);
-    text_ << "__device__ constexpr " << type_of(narrow) << " " << name << "[] = {";
-    for (size_t i = 0; i < values.size(); ++i) text_ << (i > 0 ? ", " : "") << values[i];
-    text_ << (values.empty() ? "0" : "") << "};\n";
+    text_ += std::string("__device__ constexpr ") + type_of(narrow) + " " + name + "[] = {";
+    for (size_t i = 0; i < values.size(); ++i) text_ += (i > 0 ? ", " : "") + std::to_string(values[i]);
+    text_ += std::string(values.empty() ? "0" : "") + "};\n";
     return *this;
 }
 
 Prelude& Prelude::add(const std::string& text) {
-    text_ << text;
+    text_ += text;
     return *this;
 }
 

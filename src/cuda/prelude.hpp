@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -9,7 +8,8 @@
 
 namespace tconv3d::cuda {
 
-/// Compile-time constants as C++ text: the head of a kernel's source.
+/// Compile-time constants as C++ text: the head of a kernel's source. Plain strings, because streams ask the locale how
+/// to print numbers, and because a library that carries its own copy of libstdc++ may not share its locale.
 class Prelude {
 public:
     /// `constexpr int`, or a 64-bit one for a value that needs it.
@@ -22,10 +22,10 @@ public:
     /// Any text, whole lines.
     Prelude& add(const std::string& text);
 
-    std::string str() const { return text_.str(); }
+    const std::string& str() const { return text_; }
 
 private:
-    std::ostringstream text_;
+    std::string text_;
 };
 
 } // namespace tconv3d::cuda

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <set>
-#include <sstream>
+#include <string>
 #include <utility>
 
 #include "cuda/epilogue_source.hpp"
@@ -22,15 +22,15 @@ std::string operands(int64_t first, int64_t count) {
 
 /// The wrapper of one wgmma on `count` accumulators from `first`: its text names every register.
 std::string wgmma_source(const StreamTables& tables, int64_t n, const StreamRun& run) {
+    const auto number = [](int64_t value) { return std::to_string(value); };
     const int64_t sums = run.count * n / 2, begin = run.first * n / 2;
-    std::ostringstream text;
-    text << "__device__ __forceinline__ void wgmma_" << run.first << "_" << run.count << "(float (&sums)["
-         << tables.accumulators * n / 2 << "], const unsigned (&a)[4], unsigned long long b) {\n"
-         << "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" << run.count * n << "k8.f32.tf32.tf32 "
-         << operands(0, sums) << ", " << operands(sums, 4) << ", %" << sums + 4 << ", 1, 1, 1;\" : ";
-    for (int64_t i = 0; i < sums; ++i) text << (i ? ", " : "") << "\"+f\"(sums[" << begin + i << "])";
-    text << " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n";
-    return text.str();
+    std::string text =
+        "__device__ __forceinline__ void wgmma_" + number(run.first) + "_" + number(run.count) + "(float (&sums)[" +
+        number(tables.accumulators * n / 2) + "], const unsigned (&a)[4], unsigned long long b) {\n" +
+        "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" + number(run.count * n) + "k8.f32.tf32.tf32 " +
+        operands(0, sums) + ", " + operands(sums, 4) + ", %" + number(sums + 4) + ", 1, 1, 1;\" : ";
+    for (int64_t i = 0; i < sums; ++i) text += (i ? ", \"+f\"(sums[" : "\"+f\"(sums[") + number(begin + i) + "])";
+    return text + " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n";
 }
 
 /// wgmma<Run>(sums, a, b): the run's wgmma.

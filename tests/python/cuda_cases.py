@@ -36,6 +36,22 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
 
 
+#: The problem whose failure this process may not have survived: after a fault on the GPU every later call fails too.
+_lost = ""
+
+
+def run(check: Callable[[Problem], Outcome], problem: Problem) -> Outcome:
+    """The check, with an exception as a failure of the problem that caused it."""
+    global _lost
+    if _lost:
+        return Outcome(failures=[f"not run: its process failed before, at {_lost}"])
+    try:
+        return check(problem)
+    except Exception as error:
+        _lost = problem.name
+        return Outcome(failures=[f"{type(error).__name__}: {error}"])
+
+
 def combinations() -> Iterator[tuple[str, str]]:
     for mode in MODES:
         for layout in LAYOUTS:

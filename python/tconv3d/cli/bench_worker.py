@@ -103,7 +103,7 @@ def _torch(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
 def _error(problem: Problem, src: Tensor, weight: Tensor) -> float:
     """Compared one sample at a time: in double precision a whole batch may not fit."""
     ours, theirs = _tconv3d(problem, src, weight), _torch(problem, src, weight)
-    return max(map(relative_error, ours.split(1), theirs.split(1)))
+    return max(map(relative_error, torch.split(ours, 1), torch.split(theirs, 1)))
 
 
 if __name__ == "__main__":

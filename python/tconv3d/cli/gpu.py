@@ -78,8 +78,8 @@ def _sample(turn: Callable[[int], object], seconds: float, repeats: int) -> tupl
     calls: list[float] = []
     begin = time.perf_counter()
     while len(times) < repeats or time.perf_counter() - begin < seconds:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(_HEAD_START_CYCLES)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        torch.cuda._sleep(_HEAD_START_CYCLES)  # type: ignore[no-untyped-call]
         start.record()
         before = time.perf_counter()
         turn(len(times))

@@ -90,7 +90,7 @@ def results(rows: list[Row], rates: dict[str, Rates]) -> dict[str, Any]:
         **versions(),
         "gpu": torch.cuda.get_device_name(),
         "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
+        "cudnn": _cudnn(),
         "driver": _library.cuda_machine()["driver"]["version"],
         "ceilings": {mode: asdict(rate) for mode, rate in rates.items()},
         "geometric_means": geometric_means(bars(rows)),
@@ -124,7 +124,8 @@ def _cells(row: Row) -> list[str]:
 
 
 def _machine() -> str:
-    return (
-        f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, "
-        f"cuDNN {torch.backends.cudnn.version()}"
-    )
+    return f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {_cudnn()}"
+
+
+def _cudnn() -> int | None:
+    return torch.backends.cudnn.version()  # type: ignore[no-untyped-call, no-any-return]

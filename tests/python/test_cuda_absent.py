@@ -1,0 +1,84 @@
+"""The CUDA parts on a machine without a GPU: they say what is missing, and the CPU does not notice them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import tconv3d
+from tconv3d import _library, fallback
+from test_cli import PROBLEM, run
+
+if torch.cuda.is_available():
+    pytest.skip("this machine has a GPU", allow_module_level=True)
+
+
+@pytest.fixture
+def asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_library, "_cuda_asked", False)
+
+
+def test_the_library_tells_what_it_lacks() -> None:
+    machine = json.loads(torch.ops.tconv3d.cuda_machine())
+    assert "direct" in machine["implementations"]
+    assert machine["devices"] == []
+    assert not machine["torch"]["available"]
+    assert not machine["driver"]["available"]
+    assert all(machine[part]["reason"] for part in ("torch", "driver"))
+
+
+def test_the_reason_is_warned_about_once(asked_anew: None) -> None:
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        src, weight = torch.empty(1, 2, 3, 3, 3, device="cuda"), torch.empty(2, 2, 3, 3, 3, device="cuda")
+    with pytest.warns(UserWarning, match="CUDA backend cannot be used") as seen:
+        reasons = [fallback.reason(src, weight) for _ in range(3)]
+    assert len(seen) == 1
+    assert reasons == [f"input is on cuda:0, where tconv3d cannot run: {_library.cuda_failure()}"] * 3
+
+
+def test_torch_compile_takes_the_answer_for_a_constant(asked_anew: None) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if _library.cuda_failure() is None else x + 2
+
+    with pytest.warns(UserWarning, match="CUDA backend cannot be used"):
+        compiled = torch.compile(function, fullgraph=True, backend="eager")(torch.zeros(2))
+    assert compiled.tolist() == [2, 2]
+
+
+def test_the_ops_know_the_sizes_on_a_gpu() -> None:
+    with FakeTensorMode():
+        src, weight = torch.empty(1, 2, 3, 3, 3, device="cuda"), torch.empty(2, 4, 3, 3, 3, device="cuda")
+        dst = torch.ops.tconv3d.fwd(src, weight, None, [2] * 3, [0] * 3, [0] * 3, 1, [1] * 3, "relu", [])
+    assert dst.device.type == "cuda"
+    assert dst.shape == (1, 4, 7, 7, 7)
+
+
+def test_doctor_goes_on() -> None:
+    done = run("doctor")
+    assert done.returncode == 0
+    assert "sees no GPU" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mentions"),
+    [
+        (("explain", PROBLEM, "--device", "cuda"), "no CUDA GPU"),
+        (("bench", "--device", "cuda"), "no CUDA GPU"),
+        (("precompile", PROBLEM), "no CUDA GPU"),
+        (("bench", "--dtype", "tf32"), "tf32"),
+    ],
+    ids=str,
+)
+def test_commands_say_what_is_missing(arguments: tuple[str, ...], mentions: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 1
+    assert mentions in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_calls_on_the_cpu_do_not_ask(asked_anew: None) -> None:
+    tconv3d.conv_transpose3d(torch.ones(1, 2, 3, 3, 3), torch.ones(2, 2, 1, 1, 1))
+    assert not _library._cuda_asked
