@@ -29,15 +29,20 @@ int64_t PackedWeights::offset(int64_t group, int64_t out_first, int64_t in_first
 
 namespace {
 
-/// Copies the block [outputs][inputs][taps] of one register block into the packed order.
+/// Copies the block [inputs][outputs][taps] of one register block into the packed order. An input's part of the weight
+/// is read whole before the next: a weight of many channels passes through the cache once.
 template <typename T, typename Storage>
 void pack_block(const WeightView& view, const Storage* first, const std::vector<SlabPhase>& phases, int64_t ins,
                 int64_t outs, T* packed) {
-    for (const SlabPhase& phase : phases) {
-        for (const SlabTap& tap : phase.taps) {
-            for (int64_t in = 0; in < ins; ++in) {
-                const Storage* from = first + in * view.in_stride + tap.index;
-                for (int64_t out = 0; out < outs; ++out) *packed++ = static_cast<T>(load(from[out * view.out_stride]));
+    for (int64_t in = 0; in < ins; ++in) {
+        const Storage* from = first + in * view.in_stride;
+        T* to = packed + in * outs;
+        for (const SlabPhase& phase : phases) {
+            for (const SlabTap& tap : phase.taps) {
+                for (int64_t out = 0; out < outs; ++out) {
+                    to[out] = static_cast<T>(load(from[out * view.out_stride + tap.index]));
+                }
+                to += ins * outs;
             }
         }
     }

@@ -10,10 +10,6 @@ constexpr int64_t kCacheLineElements = 16;
 /// Lanes that a register block may read or write past the run.
 constexpr int64_t kOverrun = 64;
 
-int64_t round_up(int64_t value, int64_t multiple) {
-    return cuts(value, multiple) * multiple;
-}
-
 /// Positions from one line (row, slice) to the next: the zeros after a line also serve as the zeros before its
 /// successor.
 int64_t shared_pitch(const WalkDimension& dim) {

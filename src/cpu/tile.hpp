@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../core/cuts.hpp"
 #include "walk.hpp"
 
 namespace tconv3d::cpu {
@@ -44,11 +45,6 @@ struct TileCounts {
     int64_t out_channels; ///< of a group
     int64_t independent;  ///< batch × groups: work items there are anyway
 };
-
-/// How many parts of that size cover the whole.
-inline int64_t cuts(int64_t whole, int64_t part) {
-    return (whole + part - 1) / part;
-}
 
 Tile choose_tile(const Walk& walk, const TileCounts& counts, const TileLimits& limits);
 

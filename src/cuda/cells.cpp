@@ -1,4 +1,5 @@
 #include "cuda/cells.hpp"
+#include "core/cuts.hpp"
 
 #include <algorithm>
 
@@ -11,10 +12,6 @@ namespace {
 
 constexpr int64_t kThreads = 128;
 constexpr int64_t kMostBlocks = 2147483647;
-
-int64_t cuts(int64_t whole, int64_t part) {
-    return (whole + part - 1) / part;
-}
 
 bool channels_last(const Problem& problem) {
     return problem.layout == Layout::ndhwc;

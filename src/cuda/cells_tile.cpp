@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/cuts.hpp"
 #include "cuda/cells.hpp"
 #include "tconv3d/phases.hpp"
 
@@ -16,11 +17,7 @@ constexpr int64_t kMostSumBytes = 64 * 4;
 constexpr int64_t kMostSliceVoxels = 64;
 constexpr int64_t kMostHeldBytes = 32 * 4; // as kHoldsWeights of the kernel
 constexpr int64_t kMostShared = 24 * 1024; // several blocks fit on a multiprocessor
-constexpr int64_t kLongChain = 2048;
-
-int64_t cuts(int64_t whole, int64_t part) {
-    return (whole + part - 1) / part;
-}
+constexpr int64_t kChain = 32;             // products that are added one after the other
 
 int64_t compute_bytes(const Problem& problem) {
     return problem.dtype == DType::f64 ? 8 : 4;
@@ -48,11 +45,20 @@ Work work_of(const Problem& problem, const Extents& cell) {
             count_uses(h) * count_uses(w)};
 }
 
-/// How many input channels' weights are staged at once; 0 when not even one fits.
+/// Products that one output sums up for one input channel, at most.
+int64_t products_of_channel(const Problem& problem) {
+    int64_t products = 1;
+    for (size_t i = 0; i < 3; ++i) products *= cuts(problem.kernel[i], problem.stride[i]);
+    return products;
+}
+
+/// How many input channels' weights are staged at once: what fits, and what makes a chain of sums that is short enough
+/// not to round too often. 0 when not even one fits.
 int64_t chunk_of(const Problem& problem, int64_t tile) {
     const int64_t plane = cuts(problem.kernel[1] * problem.kernel[2] * tile, 4) * 4; // as kPlane of the kernel
     const int64_t bytes = problem.kernel[0] * plane * compute_bytes(problem);
-    return std::min(problem.src_channels_per_group(), kMostShared / bytes);
+    const int64_t short_chain = std::max<int64_t>(1, kChain / products_of_channel(problem));
+    return std::min({problem.src_channels_per_group(), kMostShared / bytes, short_chain});
 }
 
 /// Products in the unrolled code: cells of one output along D walk their slices in a loop.
@@ -94,7 +100,12 @@ double estimate(const Problem& problem, const CellTile& tile, const Work& work, 
     constexpr double kClocksPerMicrosecond = 1700, kBytesPerMicrosecond = 4e6, kLaunch = 5;
     const double slow = problem.dtype == DType::f64 ? 1.5 : 1;
     const double issue = 2 * slow * warps * instructions(problem, tile, work) / kClocksPerMicrosecond;
-    return kLaunch + std::max(issue, problem.bytes() / kBytesPerMicrosecond);
+    // A thread waits for the voxels of one input channel before it asks for the next: some 600 clocks, which eight
+    // warps of a scheduler hide from one another.
+    constexpr double kLatency = 600, kWarpsThatHide = 8;
+    const double channels = static_cast<double>(problem.src_channels_per_group());
+    const double waiting = std::max(warps / kWarpsThatHide, 1.0) * channels * kLatency / kClocksPerMicrosecond;
+    return kLaunch + std::max({issue, waiting, problem.bytes() / kBytesPerMicrosecond});
 }
 
 /// In channels-last: as many neighbouring channels as a warp has threads, or as there are.
@@ -117,13 +128,6 @@ bool fits(const Problem& problem, const CellTile& tile, const Work& work) {
     const int64_t sums = outputs * tile.channels * (tile.splits_chains ? 2 : 1);
     return tile.chunk > 0 && outputs <= kMostOutputs && work.voxels <= kMostSliceVoxels &&
            unrolled_products(tile, work) <= kMostProducts && sums * compute_bytes(problem) <= kMostSumBytes;
-}
-
-/// Products that one output sums up, at most.
-int64_t chain_length(const Problem& problem) {
-    int64_t length = problem.src_channels_per_group();
-    for (size_t i = 0; i < 3; ++i) length *= cuts(problem.kernel[i], problem.stride[i]);
-    return length;
 }
 
 } // namespace
@@ -164,8 +168,7 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
                 const Work work = work_of(problem, cell);
                 for (const int64_t channels : {1, 2, 4, 8, 16}) {
                     CellTile tile{cell, channels, lanes, chunk_of(problem, channels * lanes), false, 0};
-                    tile.splits_chains =
-                        tile.chunk < problem.src_channels_per_group() && chain_length(problem) > kLongChain;
+                    tile.splits_chains = tile.chunk < problem.src_channels_per_group();
                     if (!shares_group(problem, lanes, channels) || !fits(problem, tile, work)) continue;
                     tile.microseconds = estimate(problem, tile, work, multiprocessors);
                     if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cuts.hpp"
 #include "cuda/compile.hpp"
 #include "cuda/driver.hpp"
 #include "tconv3d/cuda.hpp"
@@ -18,11 +19,6 @@ namespace tconv3d::cuda {
 
 constexpr int64_t kStreamConsumers = 2;   ///< warpgroups that multiply
 constexpr int64_t kStreamChannelStep = 8; ///< channels of a stage: the k of one tf32 wgmma
-
-/// How many parts of that size cover the whole.
-inline int64_t cuts(int64_t whole, int64_t part) {
-    return (whole + part - 1) / part;
-}
 
 /// A D phase's accumulator slots: q lives in slot q mod length.
 struct Ring {

@@ -15,10 +15,6 @@ constexpr int64_t kMostColumns = 256;
 constexpr int64_t kLeastStages = 2;
 constexpr int64_t kMostStages = 6;
 
-int64_t round_up(int64_t value, int64_t multiple) {
-    return cuts(value, multiple) * multiple;
-}
-
 /// Rows and pitch of a staged plane. The pitch holds the tile, its halo and the three columns that TMA's alignment may
 /// put in front; rows are added until the lanes of a fragment, four channels × eight voxels, fall into 32 banks.
 bool set_plane(StreamTile& tile, const StreamTables& tables) {
