@@ -63,18 +63,20 @@ Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& de
     const Candidate* best = nullptr;
     for (const Candidate& candidate : list)
         if (candidate.reason.empty() && (best == nullptr || candidate.cost < best->cost)) best = &candidate;
-    Choice choice{best != nullptr ? best->implementation : nullptr, {}};
-    std::string reasons;
+    if (best == nullptr) {
+        std::string reasons;
+        for (const Candidate& candidate : list)
+            reasons += std::string("; ") + candidate.implementation->name + ": " + candidate.reason;
+        throw Error("no CUDA implementation takes " + problem.str() + " on " + device.name + reasons);
+    }
+    Choice choice{best->implementation, {}};
     for (const Candidate& candidate : list) {
         if (&candidate == best) continue;
-        const std::string reason = candidate.reason.empty()
-                                       ? "estimated " + microseconds(candidate.cost) + ", slower than " +
-                                             best->implementation->name + "'s " + microseconds(best->cost)
-                                       : candidate.reason;
-        choice.rejections.push_back({candidate.implementation->name, reason});
-        reasons += std::string("; ") + candidate.implementation->name + ": " + reason;
+        const std::string slower = "estimated " + microseconds(candidate.cost) + ", slower than " +
+                                   best->implementation->name + "'s " + microseconds(best->cost);
+        choice.rejections.push_back(
+            {candidate.implementation->name, candidate.reason.empty() ? slower : candidate.reason});
     }
-    if (best == nullptr) throw Error("no CUDA implementation takes " + problem.str() + " on " + device.name + reasons);
     return choice;
 }
 

@@ -103,7 +103,7 @@ public:
 private:
     void pack(const void* weight, void* stream, void* packed) const {
         constexpr int64_t kThreads = 256;
-        std::array<void*, 2> kernel_arguments = {&weight, &packed};
+        std::array<void*, 2> kernel_arguments = {static_cast<void*>(&weight), static_cast<void*>(&packed)};
         launch(function(device_, pack_, stream), {cuts(stream_packed_elements(problem_, tables_, tile_), kThreads)},
                {kThreads}, kernel_arguments.data(), stream);
     }
@@ -149,7 +149,7 @@ std::string reject_stream(const Problem& problem, const Epilogue&, const Device&
         return std::string("takes f32 in tf32 math, got ") + name(problem.dtype) + " in " + name(problem.math);
     }
     if (problem.layout != Layout::ncdhw) return std::string("takes ncdhw, got ") + name(problem.layout);
-    const std::string reason = reject_extents(problem);
+    std::string reason = reject_extents(problem);
     if (!reason.empty()) return reason;
     const StreamTables tables(problem);
     const StreamTile tile = choose_stream_tile(problem, tables, device.multiprocessors, device.shared_memory_per_block);

@@ -63,6 +63,7 @@ std::vector<StreamOffset> plane_offsets(const DimensionPhases& dim_h, const Dime
 /// Which offsets a phase's taps read at.
 std::vector<bool> offsets_of(const std::vector<StreamOffset>& offsets, int64_t phase) {
     std::vector<bool> read;
+    read.reserve(offsets.size());
     for (const StreamOffset& offset : offsets) {
         read.push_back(std::any_of(offset.uses.begin(), offset.uses.end(),
                                    [&](const StreamUse& use) { return use.phase == phase; }));
@@ -74,6 +75,7 @@ std::vector<bool> offsets_of(const std::vector<StreamOffset>& offsets, int64_t p
 /// Only these may share a wgmma: the assembler serialises wgmmas whose sums overlap in part.
 std::vector<int64_t> order_phases(const std::vector<StreamOffset>& offsets, int64_t phases) {
     std::vector<std::pair<std::vector<bool>, int64_t>> order;
+    order.reserve(static_cast<size_t>(phases));
     for (int64_t phase = 0; phase < phases; ++phase) order.emplace_back(offsets_of(offsets, phase), phase);
     std::sort(order.begin(), order.end());
     std::vector<int64_t> accumulator(static_cast<size_t>(phases), -1);
