@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -22,6 +22,7 @@ def load_bench_table() -> ModuleType:
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
     module = module_from_spec(spec)
+    sys.modules[loader.name] = module  # where dataclasses look for it
     loader.exec_module(module)
     return module
 
@@ -42,12 +43,14 @@ def anchors(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("form", bench_table.FORMS)
 def test_the_table_is_made_of_the_committed_numbers(form: str) -> None:
-    """Without committed numbers there is no table."""
-    text = bench_table.PLACES[form].read_text(encoding="utf-8")
-    expected = ""
-    if bench_table.RESULTS.exists():
-        expected = bench_table.FORMS[form](json.loads(bench_table.RESULTS.read_text(encoding="utf-8")))
-    assert bench_table.between_markers(text, form) == expected, "run tools/bench_table --write"
+    text = bench_table.FORMS[form].place.read_text(encoding="utf-8")
+    content = bench_table.FORMS[form].content()
+    assert bench_table.between_markers(text, form) == content, "run tools/bench_table --write"
+
+
+def test_without_committed_numbers_there_is_no_table(tmp_path: Path) -> None:
+    form = bench_table.FORMS["summary"]
+    assert bench_table.Form(form.make, tmp_path / "absent.json", form.place).content() == ""
 
 
 def example_results() -> dict:
@@ -64,7 +67,7 @@ def example_results() -> dict:
 
 
 def test_tables_of_a_small_run() -> None:
-    summary, full = (bench_table.FORMS[form](example_results()) for form in ("summary", "full"))
+    summary, full = (bench_table.FORMS[form].make(example_results()) for form in ("summary", "full"))
     assert "| `up` | 1.50× | 0.25× |" in summary
     assert "| **geometric mean** | **1.50×** | **0.25×** |" in summary
     assert "| `up` | `n2 ci8 co4 4x4x4 k2 s2` | 3.000 | 2.000 | 1.50× | 250.0 | 2.0× |" in full
@@ -73,9 +76,41 @@ def test_tables_of_a_small_run() -> None:
         assert "Some CPU, 4 cores, 2 threads, avx2; PyTorch 2.13.0, Python 3.11.7, tconv3d 0.1.0; 2026-01-02." in text
 
 
+def example_cuda_results() -> dict:
+    def side(ms: float, call_us: float) -> dict:
+        return {"ms": ms, "call_us": call_us, "extra_bytes": 3 << 20}
+
+    sides = {"default": side(8.0, 50.0), "tuned ncdhw": {"failed": "no engine"}, "tuned ndhwc": side(4.0, 40.0),
+             "tconv3d": side(2.0, 20.0)}  # fmt: skip
+    row = {"name": "up", "problem": "n2 ci8 co4 4x4x4 k2 s2 p0 op0 d1 g1 f32 tf32 ncdhw fwd", "mode": "tf32",
+           "layout": "ncdhw", "floor_ms": 1.0, "gflop": 500.0, "mbytes": 3000.0, "sides": sides,
+           "best": "tuned ndhwc"}  # fmt: skip
+    return {
+        "rows": [row, {**row, "name": "small", "floor_ms": 0.01}],
+        "geometric_means": {"tf32 ncdhw, default PyTorch": 4.0, "tf32 ncdhw, best PyTorch": 2.0},
+        "ceilings": {"tf32": {"matmul_gflops": 400_000.0, "copy_gbytes": 4_000.0}},
+        "gpu": "Some GPU", "torch": "2.11.0", "cuda": "13.0", "cudnn": 91901, "python": "3.11.7", "tconv3d": "0.1.0",
+        "date": "2026-01-02T03:04:05+00:00",
+    }  # fmt: skip
+
+
+def test_tables_of_a_small_run_on_a_gpu() -> None:
+    """A side that failed counts as endless, and a floor of a launch's length is left out of the mean over floors."""
+    summary, full = (bench_table.FORMS[form].make(example_cuda_results()) for form in ("cuda-summary", "cuda-full"))
+    assert "| `up` | 8.000 | 4.000 | 2.000 | 2.00× | 4.00× | 2.00× |" in summary
+    assert "| `small` | 8.000 | 4.000 | 2.000 | 200.00× | 4.00× | 2.00× |" in summary
+    measured = "8.000 | inf | 4.000 | 2.000 | 1.000 | 250.0 | 1500 | 2.00× | 4.00× | 3.0 | 20 | 50 |"
+    assert f"| `up` | `n2 ci8 co4 4x4x4 k2 s2` | {measured}" in full
+    assert "Ceilings, tf32: matmul 400.0 TFLOP/s, copy 4.00 TB/s." in full
+    for text in (summary, full):
+        assert "**tf32 ncdhw**, geometric means: 4.00× as fast as default PyTorch, 2.00× as fast as the best" in text
+        assert "Over the 1 problems with a floor of at least 0.02 ms tconv3d takes 2.00× the floor" in text
+        assert "Some GPU; PyTorch 2.11.0, CUDA 13.0, cuDNN 9.19.1, Python 3.11.7, tconv3d 0.1.0; 2026-01-02." in text
+
+
 @pytest.mark.parametrize("form", bench_table.FORMS)
 def test_rewriting_changes_the_table_alone(form: str) -> None:
-    text = bench_table.PLACES[form].read_text(encoding="utf-8")
+    text = bench_table.FORMS[form].place.read_text(encoding="utf-8")
     changed = bench_table.replaced(text, form, "| table |")
     assert bench_table.between_markers(changed, form) == "| table |"
     assert bench_table.replaced(changed, form, bench_table.between_markers(text, form)).split() == text.split()

@@ -178,7 +178,7 @@ __device__ __forceinline__ float block_bias(const Output& output, const BlockPla
     return c < place.count ? load_bias(output, place.channel + c) : 0.f;
 }
 
-/// Stores a block where outputs are contiguous along w: each quad of lanes writes 8 neighbours of its channels.
+/// Stores a block where outputs are contiguous along w: the eight lanes that share a channel write neighbours.
 template <int Slot>
 __device__ __forceinline__ void store_rows(Accumulators& acc, const StreamArgs& args, const Output& output, const BlockPlace& place, const Lane& lane, int j) {
 #pragma unroll
