@@ -12,6 +12,8 @@ constexpr int64_t kChannelStep = kStreamChannelStep;
 /// A consumer thread has 232 registers. Beside the sums it needs two sets of fragments, addresses and the epilogue's.
 constexpr int64_t kAccumulatorRegisters = 144;
 constexpr int64_t kMostColumns = 256;
+/// Stores that are written out in the code, for each rotation and D phase: more compile for seconds and spill.
+constexpr int64_t kMostUnrolledStores = 512;
 constexpr int64_t kLeastStages = 2;
 constexpr int64_t kMostStages = 6;
 
@@ -106,9 +108,9 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
     for (int64_t dst_channels = 8; dst_channels <= channels; dst_channels += 8) {
         const int64_t n = tables.slots * dst_channels;
         for (int64_t m_tiles = 1; m_tiles <= 4; ++m_tiles) {
-            if (n * tables.longest_run() > kMostColumns ||
-                n / 2 * tables.accumulators * m_tiles > kAccumulatorRegisters)
-                continue;
+            const int64_t stores = tables.rotations * problem.stride[0] * problem.stride[1] * dst_channels * m_tiles;
+            if (n * tables.longest_run() > kMostColumns || stores > kMostUnrolledStores) continue;
+            if (n / 2 * tables.accumulators * m_tiles > kAccumulatorRegisters) continue;
             for (int64_t cut = 1; cut <= columns; ++cut) {
                 StreamTile tile{};
                 tile.dst_channels = dst_channels;

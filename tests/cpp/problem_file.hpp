@@ -12,15 +12,21 @@
 
 namespace tconv3d::testing {
 
-/// The problems of problems/correctness.txt.
-inline std::vector<Problem> listed_problems() {
-    std::ifstream file(TCONV3D_PROBLEMS "/correctness.txt");
+inline std::vector<Problem> read_problems(const std::string& name) {
+    std::ifstream file(TCONV3D_PROBLEMS "/" + name);
     std::vector<Problem> list;
     for (std::string text; std::getline(file, text);) {
         text = text.substr(0, text.find('#'));
         const size_t colon = text.find(':');
         if (colon != std::string::npos) list.push_back(Problem::parse(text.substr(colon + 1)));
     }
+    EXPECT_FALSE(list.empty()) << name;
+    return list;
+}
+
+/// The problems of problems/correctness.txt.
+inline std::vector<Problem> listed_problems() {
+    std::vector<Problem> list = read_problems("correctness.txt");
     EXPECT_GE(list.size(), 150u);
     return list;
 }

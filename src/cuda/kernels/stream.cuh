@@ -1,11 +1,11 @@
-// fwd on Hopper, streamed along D (docs/design.md). A CTA owns a tile of kTileH × kTileW positions q of a plane and some
-// output channels, and walks the source slices. Each slice multiplies, for every tap (h, w), the weights of all taps
-// along D at once: the accumulators hold one slot per open output slice, a ring per D phase. When a slice is done, one
-// slot per D phase is finished, gets the epilogue, is stored and cleared.
+// fwd on Hopper, streamed along D (docs/design.md). A CTA owns a tile of kTileH × kTileW positions q of a plane and
+// some output channels, and walks the source slices. Each slice multiplies, for every tap (h, w), the weights of all
+// taps along D at once: the accumulators hold one slot per open output slice, a ring per D phase. When a slice is done,
+// one slot per D phase is finished, gets the epilogue, is stored and cleared.
 //
 // The copy engine rounds to tf32 on the way: the tensor map's element type says so.
 //
-// Constants from the host (stream.cpp): kCi kCo kGroups kChannelStep kChunks kCoTile kN kRotations kMTiles kConsumers
+// Constants from the host (stream_source.cpp): kCi kCo kGroups kChannelStep kChunks kCoTile kN kRotations kMTiles kConsumers
 // kConsumerRegisters kTileH kTileW kPlaneRows kPlanePitch kStages kOffsets kOffsetGroup kOffsetWords kRunBegin kRunUse
 // kUses kHwPhases kAccPhase kAccPhases, kStride and kPadding and kDeltaMin of D, H, W, kDPhases kRingLength kRingStart
 // kRingDelta; the function wgmma<Run>(); and what output.cuh asks for.
@@ -25,11 +25,11 @@ constexpr int kTileVoxels = kTileH * kTileW;
 // 16 voxels for each phase h, as [phase h][channel][voxel][phase w]. The channels lie apart in banks.
 constexpr int kTurnChannel = 16 * kStrideW + (kStrideW == 2 ? 4 : 8);
 constexpr int kTurnBytes = kStrideW == 1 ? 0 : kStrideH * 8 * kTurnChannel * 4;
-constexpr int kPositions = (16 * kStrideW + 31) / 32;  // of a lane, among a warp's outputs of one channel
+constexpr int kPositions = (16 * kStrideW + 31) / 32; // of a lane, among a warp's outputs of one channel
 
 struct StreamArgs {
-    const float* weights;  // packed
-    int64_t dst_slice;  // elements of an output slice
+    const float* weights; // packed
+    int64_t dst_slice;    // elements of an output slice
     int batch, depth;
     int dst_d, dst_h, dst_w;
     int q_begin_d, q_end_d, q_begin_h, q_end_h, q_begin_w, q_end_w;
@@ -88,7 +88,8 @@ __device__ __forceinline__ void produce(const StreamArgs& args, const ptx::Tenso
         const Item item = item_at(args, i);
         const int64_t group_tile = static_cast<int64_t>(item.group) * args.co_tiles + item.co_first / kCoTile;
         for_each_slice(args, item, [&](int slice) {
-            const float* weights = args.weights + (group_tile * kRotations + slice % kRotations) * kChunks * (kWeightBytes / 4);
+            const float* weights =
+                args.weights + (group_tile * kRotations + slice % kRotations) * kChunks * (kWeightBytes / 4);
             for (int chunk = 0; chunk < kChunks; ++chunk, ++s) {
                 if (s >= kStages) ptx::barrier_wait(pipe.freed(s), Pipeline::parity(s - kStages));
                 ptx::barrier_arrive_expect(pipe.filled(s), kSrcBytes + kWeightBytes);
@@ -103,10 +104,10 @@ __device__ __forceinline__ void produce(const StreamArgs& args, const ptx::Tenso
 
 /// Where this lane reads and where it writes.
 struct Lane {
-    int words[kMTiles][2];  // of its two voxels of each m64 tile, in the plane
+    int words[kMTiles][2]; // of its two voxels of each m64 tile, in the plane
     // Of its outputs at phase h = 0, in a slice: its two voxels where stride w is 1, its positions otherwise.
     int outputs[kMTiles][kStrideW == 1 ? 2 : kPositions];
-    uint32_t stored[kMTiles][kStrideW == 1 ? 2 : kPositions];  // a bit for each phase h whose output exists
+    uint32_t stored[kMTiles][kStrideW == 1 ? 2 : kPositions]; // a bit for each phase h whose output exists
 };
 
 struct Accumulators {
@@ -115,8 +116,8 @@ struct Accumulators {
 
 /// The wgmmas of the runs from Run to End; Run belongs to Offset, or to one after it. Fragment 0 is offset First's.
 template <int Offset, int Run, int End, int First>
-__device__ __forceinline__ void multiply_runs(float (&sums)[kAccPhases * kN / 2], const uint32_t (&fragments)[kOffsetGroup][4],
-                                              uint64_t weights) {
+__device__ __forceinline__ void multiply_runs(float (&sums)[kAccPhases * kN / 2],
+                                              const uint32_t (&fragments)[kOffsetGroup][4], uint64_t weights) {
     if constexpr (Run < End) {
         if constexpr (Run < kRunBegin[Offset + 1]) {
             wgmma<Run>(sums, fragments[Offset - First], weights + (kRunUse[Run] * kBlockBytes >> 4));
@@ -130,12 +131,12 @@ __device__ __forceinline__ void multiply_runs(float (&sums)[kAccPhases * kN / 2]
 /// Multiplies kOffsetGroup offsets of an m64 tile, then the next tile's, then the next offsets. The fragments of one
 /// group are loaded while the wgmmas of the group before run.
 template <int Step>
-__device__ __forceinline__ void multiply_step(Accumulators& acc, uint32_t (&a)[2][kOffsetGroup][4],
-                                              const Lane& lane, uint32_t plane, uint64_t weights) {
+__device__ __forceinline__ void multiply_step(Accumulators& acc, uint32_t (&a)[2][kOffsetGroup][4], const Lane& lane,
+                                              uint32_t plane, uint64_t weights) {
     constexpr int m = Step % kMTiles, first = Step / kMTiles * kOffsetGroup;
     if constexpr (first < kOffsets) {
         constexpr int count = kOffsets - first < kOffsetGroup ? kOffsets - first : kOffsetGroup;
-        uint32_t(&fragments)[kOffsetGroup][4] = a[Step % 2];
+        uint32_t (&fragments)[kOffsetGroup][4] = a[Step % 2];
         const uint32_t upper = plane + lane.words[m][0] * 4, lower = plane + lane.words[m][1] * 4;
 #pragma unroll
         for (int i = 0; i < count; ++i) {
@@ -158,7 +159,8 @@ __device__ __forceinline__ float take_sum(Accumulators& acc, int m, int phase, i
     float value = 0.f;
     if constexpr (Slot >= 0) {
         if (kAccPhase[phase] >= 0) {
-            float& sum = acc.sums[m][(kAccPhase[phase] < 0 ? 0 : kAccPhase[phase]) * (kN / 2) + Slot * kCoTile / 2 + index];
+            float& sum =
+                acc.sums[m][(kAccPhase[phase] < 0 ? 0 : kAccPhase[phase]) * (kN / 2) + Slot * kCoTile / 2 + index];
             value = sum;
             sum = 0.f;
         }
@@ -170,8 +172,8 @@ __device__ __forceinline__ float take_sum(Accumulators& acc, int m, int phase, i
 struct BlockPlace {
     int64_t first;
     int64_t channel_stride;
-    int channel;  // of the bias
-    int count;  // channels that exist; 0 when nothing is kept
+    int channel; // of the bias
+    int count;   // channels that exist; 0 when nothing is kept
 };
 
 __device__ __forceinline__ float block_bias(const Output& output, const BlockPlace& place, int c) {
@@ -180,7 +182,8 @@ __device__ __forceinline__ float block_bias(const Output& output, const BlockPla
 
 /// Stores a block where outputs are contiguous along w: the eight lanes that share a channel write neighbours.
 template <int Slot>
-__device__ __forceinline__ void store_rows(Accumulators& acc, const StreamArgs& args, const Output& output, const BlockPlace& place, const Lane& lane, int j) {
+__device__ __forceinline__ void store_rows(Accumulators& acc, const StreamArgs& args, const Output& output,
+                                           const BlockPlace& place, const Lane& lane, int j) {
 #pragma unroll
     for (int pair = 0; pair < 2; ++pair) {
         const int c = 2 * (threadIdx.x % 4) + pair;
@@ -218,8 +221,8 @@ __device__ __forceinline__ void turn_sums(Accumulators& acc, uint32_t buffer, in
 
 /// Stores a block where the outputs of several phases interleave along w: lanes write neighbours.
 template <int Slot>
-__device__ __forceinline__ void store_turned(Accumulators& acc, const StreamArgs& args, const Output& output, const BlockPlace& place, const Lane& lane,
-                                             uint32_t buffer, int j) {
+__device__ __forceinline__ void store_turned(Accumulators& acc, const StreamArgs& args, const Output& output,
+                                             const BlockPlace& place, const Lane& lane, uint32_t buffer, int j) {
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m) {
         if constexpr (Slot >= 0) {
@@ -247,12 +250,13 @@ __device__ __forceinline__ void store_turned(Accumulators& acc, const StreamArgs
 
 /// Stores one D phase's finished output slice and clears its slot. Slot -1: a phase without taps, all zero.
 template <int Slot>
-__device__ __forceinline__ void store_slice(Accumulators& acc, const StreamArgs& args, const Output& output, const Item& item, const Lane& lane,
-                                            uint32_t buffer, int d, bool keep) {
+__device__ __forceinline__ void store_slice(Accumulators& acc, const StreamArgs& args, const Output& output,
+                                            const Item& item, const Lane& lane, uint32_t buffer, int d, bool keep) {
     BlockPlace place;
     place.channel_stride = args.dst_d * args.dst_slice;
     place.channel = item.group * kCo + item.co_first;
-    place.first = (static_cast<int64_t>(item.n) * kGroups * kCo + place.channel) * place.channel_stride + d * args.dst_slice;
+    place.first =
+        (static_cast<int64_t>(item.n) * kGroups * kCo + place.channel) * place.channel_stride + d * args.dst_slice;
 #pragma unroll
     for (int j = 0; j < kCoTile / 8; ++j) {
         place.count = keep ? kCo - item.co_first - j * 8 : 0;
@@ -268,9 +272,8 @@ __device__ __forceinline__ void store_slice(Accumulators& acc, const StreamArgs&
 
 /// After slice `slice` (= Rotation mod kRotations) D phase r has finished q = slice - kRingDelta[r].
 template <int Rotation, int R>
-__device__ __forceinline__ void finish_phases(Accumulators& acc, const StreamArgs& args, const Output& output, const Item& item,
-                                              const Lane& lane, uint32_t buffer,
-                                              int slice) {
+__device__ __forceinline__ void finish_phases(Accumulators& acc, const StreamArgs& args, const Output& output,
+                                              const Item& item, const Lane& lane, uint32_t buffer, int slice) {
     if constexpr (R < kDPhases) {
         const int q = slice - kRingDelta[R];
         const int d = kStrideD * q + R - kPaddingD;
@@ -286,9 +289,9 @@ __device__ __forceinline__ void finish_phases(Accumulators& acc, const StreamArg
 }
 
 template <int Rotation>
-__device__ __forceinline__ void finish_slice(Accumulators& acc, const StreamArgs& args, const Output& output, const Item& item,
-                                             const Lane& lane, uint32_t buffer,
-                                             int slice, int rotation) {
+__device__ __forceinline__ void finish_slice(Accumulators& acc, const StreamArgs& args, const Output& output,
+                                             const Item& item, const Lane& lane, uint32_t buffer, int slice,
+                                             int rotation) {
     if constexpr (Rotation < kRotations) {
         if (rotation == Rotation) {
             finish_phases<Rotation, 0>(acc, args, output, item, lane, buffer, slice);
@@ -317,8 +320,8 @@ __device__ __forceinline__ void place_reads(const Item& item, Lane& lane) {
 }
 
 /// The outputs of a voxel that a lane writes.
-__device__ __forceinline__ void place_write(const StreamArgs& args, const Item& item, int voxel, int phase_w, int& output,
-                                            uint32_t& stored) {
+__device__ __forceinline__ void place_write(const StreamArgs& args, const Item& item, int voxel, int phase_w,
+                                            int& output, uint32_t& stored) {
     const int q_h = item.q_h + voxel / kTileW, q_w = item.q_w + voxel % kTileW;
     const int h = kStrideH * q_h - kPaddingH, w = kStrideW * q_w + phase_w - kPaddingW;
     const bool exists = voxel < kTileVoxels && q_h < args.q_end_h && q_w < args.q_end_w && w >= 0 && w < args.dst_w;
@@ -373,7 +376,8 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
                 for (int chunk = 0; chunk < kChunks; ++chunk, ++s) {
                     ptx::barrier_wait(pipe.filled(s), Pipeline::parity(s));
                     const uint32_t plane = pipe.stage(s) + channel * kPlaneWords * 4;
-                    multiply_step<0>(acc, a, lane, plane, ptx::wgmma_descriptor(pipe.stage(s) + kSrcRoom, 128, 256, ptx::Swizzle::none));
+                    multiply_step<0>(acc, a, lane, plane,
+                                     ptx::wgmma_descriptor(pipe.stage(s) + kSrcRoom, 128, 256, ptx::Swizzle::none));
                     ptx::wgmma_wait<0>();
                     ptx::barrier_arrive(pipe.freed(s));
                 }
@@ -384,7 +388,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
     }
 }
 
-}  // namespace
+} // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     stream_fwd(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ StreamArgs args,
