@@ -1,5 +1,5 @@
 # Each command works as the first one on a fresh machine. PYTHON=... names a Python that has PyTorch, JOBS=... the number
-# of compile jobs, ARGS=... goes to the Python program that a command starts.
+# of compile jobs and of test processes, ARGS=... goes to the Python program that a command starts.
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-cpp test-python bench lint build setup clean
 .NOTPARALLEL:
@@ -20,7 +20,7 @@ test-cpp: setup ## the C++ tests, under AddressSanitizer and UndefinedBehaviorSa
 test-python: build ## the Python tests
 	@build/python -c 'import pytest' || \
 		{ echo "Python tests need pytest, and build/python has none: build/python -m pip install pytest"; exit 1; }
-	@$(RUN) -m pytest -q -rs --durations=10 $(ARGS)
+	@$(RUN) tools/test-python $(ARGS)
 
 bench: build ## time tconv3d side by side with PyTorch
 	@$(RUN) -m tconv3d bench $(ARGS)

@@ -8,6 +8,7 @@ namespace tconv3d::cuda {
 const std::vector<Implementation>& implementation_list() {
     static const std::vector<Implementation> list = {
         {"stream", reject_stream, stream_cost, prepare_stream},
+        {"mma", reject_mma, mma_cost, prepare_mma},
         {"cells", reject_cells, cells_cost, prepare_cells},
         {"direct", reject_direct, direct_cost, prepare_direct},
     };

@@ -11,17 +11,22 @@ namespace tconv3d::cuda {
 
 namespace {
 
-constexpr int64_t kChannelStep = kStreamChannelStep;
-
-/// kernels/stream.cuh's StreamArgs, byte for byte.
+/// kernels/stream_shape.cuh's StreamArgs, byte for byte.
 struct StreamArgs {
     const void* weights;
+    const void* src;
     int64_t dst_slice;
-    int32_t batch, depth;
+    int32_t batch, depth, src_h, src_w;
     int32_t dst_d, dst_h, dst_w;
-    int32_t q_begin_d, q_end_d, q_begin_h, q_end_h, q_begin_w, q_end_w;
-    int32_t tiles_h, tiles_w, segments, segment_length, co_tiles;
+    int32_t q_end_d, q_end_h, q_end_w;
+    int32_t tiles_h, tiles_w, segments, segment_length, co_tiles, items;
 };
+
+int64_t item_count(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    return cuts(problem.batch, tile.images) * problem.groups *
+           cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
+           cuts(tables.q_end[2], tile.w) * tile.segments;
+}
 
 StreamArgs arguments_of(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
@@ -30,36 +35,60 @@ StreamArgs arguments_of(const Problem& problem, const StreamTables& tables, cons
     args.dst_slice = dst[1] * dst[2];
     args.batch = narrow(problem.batch);
     args.depth = narrow(problem.src[0]);
+    args.src_h = narrow(problem.src[1]);
+    args.src_w = narrow(problem.src[2]);
     args.dst_d = narrow(dst[0]);
     args.dst_h = narrow(dst[1]);
     args.dst_w = narrow(dst[2]);
-    args.q_begin_d = narrow(tables.q_begin[0]);
     args.q_end_d = narrow(tables.q_end[0]);
-    args.q_begin_h = narrow(tables.q_begin[1]);
     args.q_end_h = narrow(tables.q_end[1]);
-    args.q_begin_w = narrow(tables.q_begin[2]);
     args.q_end_w = narrow(tables.q_end[2]);
-    args.tiles_h = narrow(cuts(tables.q_end[1] - tables.q_begin[1], tile.h));
-    args.tiles_w = narrow(cuts(tables.q_end[2] - tables.q_begin[2], tile.w));
+    args.tiles_h = narrow(cuts(tables.q_end[1], tile.h));
+    args.tiles_w = narrow(cuts(tables.q_end[2], tile.w));
     args.segments = narrow(tile.segments);
     args.segment_length = narrow(tile.segment_length);
     args.co_tiles = narrow(cuts(problem.dst_channels_per_group(), tile.dst_channels));
+    args.items = narrow(item_count(problem, tables, tile));
     return args;
 }
 
-/// The tensor map of src: boxes of a plane's tile × the channels of a stage, rounded to tf32 as they are copied.
+/// fp32 is rounded to tf32 while it is copied, unless it is to be split.
+int map_type(const Problem& problem) {
+    if (problem.dtype == DType::bf16) return kTensorMapBFloat16;
+    if (problem.dtype == DType::f16) return kTensorMapFloat16;
+    return stream_parts(problem) == 2 ? kTensorMapFloat32 : kTensorMapTFloat32;
+}
+
+/// Extents, from the contiguous one on, and the box that is copied at once.
+struct MapShape {
+    std::array<int64_t, 5> extents;
+    std::array<int64_t, 5> box;
+};
+
+/// Groups count as images where channels are planes; where channels are contiguous, slices do.
+MapShape map_shape(const Problem& problem, const StreamTile& tile) {
+    const int64_t step = stream_channel_step(problem), channels = problem.src_channels_per_group();
+    if (tile.source == StreamSource::planes) {
+        return {{problem.src[2], problem.src[1], problem.src[0], channels, problem.batch * problem.groups},
+                {tile.raw_pitch, tile.rows, 1, tile.steps * step, tile.images}};
+    }
+    return {{channels, problem.groups, problem.src[2], problem.src[1], problem.src[0] * problem.batch},
+            {step / 2, 1, tile.pitch, tile.rows, 1}};
+}
+
 TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src) {
-    const auto wide = [](int64_t value) { return static_cast<uint64_t>(value); };
-    const uint64_t extents[] = {wide(problem.src[2]), wide(problem.src[1]), wide(problem.src[0]),
-                                wide(problem.src_channels), wide(problem.batch)};
-    uint64_t strides[4];
-    uint64_t bytes = sizeof(float);
-    for (size_t i = 0; i < 4; ++i) strides[i] = bytes *= extents[i];
-    const uint32_t box[] = {static_cast<uint32_t>(tile.plane_pitch), static_cast<uint32_t>(tile.plane_rows), 1,
-                            static_cast<uint32_t>(kChannelStep), 1};
+    const MapShape shape = map_shape(problem, tile);
+    uint64_t extents[5], strides[4], bytes = static_cast<uint64_t>(bytes_per_element(problem.dtype));
+    uint32_t box[5];
     const uint32_t element_strides[] = {1, 1, 1, 1, 1};
+    for (size_t i = 0; i < 5; ++i) {
+        extents[i] = static_cast<uint64_t>(shape.extents[i]);
+        box[i] = static_cast<uint32_t>(shape.box[i]);
+        bytes *= extents[i];
+        if (i < 4) strides[i] = bytes;
+    }
     TensorMap map;
-    check(driver().cuTensorMapEncodeTiled(&map, kTensorMapTFloat32, 5, const_cast<void*>(src), extents, strides, box,
+    check(driver().cuTensorMapEncodeTiled(&map, map_type(problem), 5, const_cast<void*>(src), extents, strides, box,
                                           element_strides, kTensorMapInterleaveNone, kTensorMapSwizzleNone,
                                           kTensorMapPromote128, kTensorMapFillZero),
           "cuTensorMapEncodeTiled");
@@ -68,16 +97,16 @@ TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src
 
 class StreamKernel final : public Kernel {
 public:
-    StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device)
+    StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, StreamEngine engine)
         : problem_(problem), epilogue_(epilogue), device_(device), tables_(problem),
-          tile_(choose_stream_tile(problem, tables_, device.multiprocessors, device.shared_memory_per_block)),
-          args_(arguments_of(problem, tables_, tile_)), pack_(stream_pack_request(problem, tables_, tile_)),
+          tile_(choose_stream_tile(problem, tables_, device, engine)), args_(arguments_of(problem, tables_, tile_)),
+          pack_(stream_pack_request(problem, tables_, tile_)),
           variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
                         return stream_request(problem, tables_, tile_, epilogue, has_bias, saves_preactivation);
                     })) {}
 
     size_t workspace_bytes() const override {
-        return static_cast<size_t>(stream_packed_elements(problem_, tables_, tile_)) * 4;
+        return static_cast<size_t>(stream_packed_words(problem_, tables_, tile_)) * 4;
     }
 
     void load(const Arguments& arguments, void* stream) const override {
@@ -89,22 +118,25 @@ public:
         pack(arguments.weight, stream, workspace);
         StreamArgs args = args_;
         args.weights = workspace;
-        TensorMap map = map_of(problem_, tile_, arguments.src);
+        args.src = arguments.src;
+        TensorMap map{};
+        if (tile_.source != StreamSource::global) map = map_of(problem_, tile_, arguments.src);
         std::vector<const void*> output = output_argument(epilogue_, arguments);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
-        const int64_t items =
-            problem_.batch * problem_.groups * args.co_tiles * args.tiles_h * args.tiles_w * args.segments;
-        launch(variants_.get(arguments, stream), {std::min<int64_t>(items, device_.multiprocessors)},
+        launch(variants_.get(arguments, stream), {std::min<int64_t>(args.items, device_.multiprocessors)},
                {(kStreamConsumers + 1) * 128}, kernel_arguments.data(), stream);
     }
 
-    std::string describe() const override { return "wgmma streamed along d: " + tile_.str(); }
+    std::string describe() const override {
+        return std::string(tile_.engine == StreamEngine::wgmma ? "wgmma" : "mma.sync") +
+               " streamed along d: " + tile_.str();
+    }
 
 private:
     void pack(const void* weight, void* stream, void* packed) const {
         constexpr int64_t kThreads = 256;
         std::array<void*, 2> kernel_arguments = {static_cast<void*>(&weight), static_cast<void*>(&packed)};
-        launch(function(device_, pack_, stream), {cuts(stream_packed_elements(problem_, tables_, tile_), kThreads)},
+        launch(function(device_, pack_, stream), {cuts(stream_packed_words(problem_, tables_, tile_), kThreads)},
                {kThreads}, kernel_arguments.data(), stream);
     }
 
@@ -118,18 +150,13 @@ private:
     Variants variants_;
 };
 
-/// Why the copy engine or 32-bit coordinates cannot serve the problem; empty when they can.
+/// Why 32-bit coordinates or unrolled phases cannot serve the problem; empty when they can.
 std::string reject_extents(const Problem& problem) {
     const Extents dst = problem.dst();
     constexpr int64_t kLimit = int64_t{1} << 30;
-    if (problem.src[2] % 4 != 0) {
-        return "TMA needs rows of a multiple of 16 bytes, got " + std::to_string(problem.src[2] * 4);
-    }
-    if (problem.groups > 1 && problem.src_channels_per_group() % kChannelStep != 0) {
-        return "groups need a multiple of 8 channels each, got " + std::to_string(problem.src_channels_per_group());
-    }
-    if (dst[1] * dst[2] >= kLimit || dst[0] >= kLimit || problem.batch >= kLimit) {
-        return "takes output slices of fewer than 2^30 voxels, got " + str(dst);
+    if (dst[1] * dst[2] >= kLimit || dst[0] >= kLimit || problem.src[1] * problem.src[2] >= kLimit ||
+        problem.src[0] * problem.batch >= kLimit) {
+        return "takes slices of fewer than 2^30 voxels, got " + str(problem.src) + " to " + str(dst);
     }
     if (problem.stride[0] * problem.stride[1] * problem.stride[2] > 64) {
         return "takes at most 64 phases, got stride " + str(problem.stride);
@@ -137,35 +164,55 @@ std::string reject_extents(const Problem& problem) {
     return "";
 }
 
-} // namespace
-
-std::string reject_stream(const Problem& problem, const Epilogue&, const Device& device) {
-    if (device.sm != 90) {
-        return "wgmma needs compute capability 9.0, got " + std::to_string(device.sm / 10) + "." +
-               std::to_string(device.sm % 10);
-    }
+std::string reject(const Problem& problem, const Device& device, StreamEngine engine) {
     if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
-    if (problem.dtype != DType::f32 || problem.math != MathMode::tf32) {
-        return std::string("takes f32 in tf32 math, got ") + name(problem.dtype) + " in " + name(problem.math);
-    }
-    if (problem.layout != Layout::ncdhw) return std::string("takes ncdhw, got ") + name(problem.layout);
+    if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
     std::string reason = reject_extents(problem);
     if (!reason.empty()) return reason;
     const StreamTables tables(problem);
-    const StreamTile tile = choose_stream_tile(problem, tables, device.multiprocessors, device.shared_memory_per_block);
-    return tile.clocks > 0 ? "" : "no tile fits into shared memory and registers";
+    const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
+    if (tile.clocks <= 0) return "no tile fits into shared memory and registers";
+    const int64_t items = item_count(problem, tables, tile);
+    return items < int64_t{1} << 30 ? "" : "takes fewer than 2^30 work items, got " + std::to_string(items);
+}
+
+/// Microseconds.
+double cost(const Problem& problem, const Device& device, StreamEngine engine) {
+    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 10;
+    return kLaunches +
+           choose_stream_tile(problem, StreamTables(problem), device, engine).clocks / kClocksPerMicrosecond;
+}
+
+std::string capability(const Device& device) {
+    return std::to_string(device.sm / 10) + "." + std::to_string(device.sm % 10);
+}
+
+} // namespace
+
+std::string reject_stream(const Problem& problem, const Epilogue&, const Device& device) {
+    if (device.sm != 90) return "wgmma needs compute capability 9.0, got " + capability(device);
+    return reject(problem, device, StreamEngine::wgmma);
 }
 
 double stream_cost(const Problem& problem, const Epilogue&, const Device& device) {
-    const StreamTables tables(problem);
-    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 10;
-    return kLaunches +
-           choose_stream_tile(problem, tables, device.multiprocessors, device.shared_memory_per_block).clocks /
-               kClocksPerMicrosecond;
+    return cost(problem, device, StreamEngine::wgmma);
 }
 
 std::unique_ptr<Kernel> prepare_stream(const Problem& problem, const Epilogue& epilogue, const Device& device) {
-    return std::make_unique<StreamKernel>(problem, epilogue, device);
+    return std::make_unique<StreamKernel>(problem, epilogue, device, StreamEngine::wgmma);
+}
+
+std::string reject_mma(const Problem& problem, const Epilogue&, const Device& device) {
+    if (device.sm < 80) return "mma.sync needs compute capability 8.0, got " + capability(device);
+    return reject(problem, device, StreamEngine::mma);
+}
+
+double mma_cost(const Problem& problem, const Epilogue&, const Device& device) {
+    return cost(problem, device, StreamEngine::mma);
+}
+
+std::unique_ptr<Kernel> prepare_mma(const Problem& problem, const Epilogue& epilogue, const Device& device) {
+    return std::make_unique<StreamKernel>(problem, epilogue, device, StreamEngine::mma);
 }
 
 } // namespace tconv3d::cuda

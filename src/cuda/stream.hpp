@@ -11,14 +11,31 @@
 #include "cuda/driver.hpp"
 #include "tconv3d/cuda.hpp"
 #include "tconv3d/epilogue.hpp"
-#include "tconv3d/phases.hpp"
 #include "tconv3d/problem.hpp"
 
-/// The kernel family that streams along D with wgmma (kernels/stream.cuh): its tables, its tile and its cost.
+/// The kernels that stream along D (kernels/stream.cuh): their tables, their tile, their cost. Two engines multiply:
+/// wgmma on Hopper, mma.sync on every GPU with tensor cores.
 namespace tconv3d::cuda {
 
-constexpr int64_t kStreamConsumers = 2;   ///< warpgroups that multiply
-constexpr int64_t kStreamChannelStep = 8; ///< channels of a stage: the k of one tf32 wgmma
+constexpr int64_t kStreamConsumers = 2; ///< warpgroups that multiply
+
+enum class StreamEngine { wgmma, mma };
+
+/// Where the cores of src come from; the numbers are those of kernels/stream_shape.cuh.
+enum class StreamSource {
+    cores,     ///< the copy engine writes them
+    planes,    ///< warps gather them from planes that the copy engine brings
+    raw_cores, ///< warps split what the copy engine brings
+    global,    ///< warps read src
+};
+
+/// How sums get into dst; the numbers are those of kernels/stream_shape.cuh.
+enum class StreamStore {
+    voxel,       ///< the phases of a voxel along w at once
+    voxel_pairs, ///< two voxels at once
+    turned,      ///< through shared memory
+    channels,    ///< neighbouring channels at once
+};
 
 /// A D phase's accumulator slots: q lives in slot q mod length.
 struct Ring {
@@ -49,7 +66,8 @@ struct StreamOffset {
     std::vector<StreamRun> runs;
 };
 
-/// What the kernel needs to know of the problem's phases.
+/// What the kernel needs to know of the problem's phases. They are counted from the first output here, not from the
+/// padding: output o = stride · q + r reads src at q + delta, stride · delta = r + padding - tap · dilation.
 struct StreamTables {
     std::vector<Ring> rings; ///< by D phase
     int64_t slots;
@@ -57,44 +75,82 @@ struct StreamTables {
     std::vector<StreamOffset> offsets;
     std::array<int64_t, 3> delta_min; ///< d, h, w
     std::array<int64_t, 3> delta_max;
-    std::array<int64_t, 3> q_begin;
-    std::array<int64_t, 3> q_end;
+    std::array<int64_t, 3> q_end;     ///< q counts from 0
     std::vector<int64_t> accumulator; ///< by phase (h, w): which sums it has, -1 for none
     int64_t accumulators;
 
     explicit StreamTables(const Problem& problem);
     int64_t uses() const;
+    int64_t runs() const;
     int64_t longest_run() const;
+    /// Slots' worth of packed weights: each ring twice but one, so that every rotation is a window of it.
+    int64_t entries() const;
 };
 
 /// The tile of one CTA and how it is staged.
 struct StreamTile {
+    StreamEngine engine;
+    StreamSource source;
+    StreamStore store;
     int64_t dst_channels; ///< of a work item
+    int64_t images;
     int64_t h;
     int64_t w;
-    int64_t m_tiles;    ///< of 64 voxels, per consumer warpgroup
-    int64_t plane_rows; ///< of a stage
-    int64_t plane_pitch;
-    int64_t stages;
+    int64_t m_tiles;     ///< of 64 positions, per consumer warpgroup
+    int64_t blocks_h;    ///< m64 tiles of 8 × 8 voxels in an image, where its cores follow the rows; else 0
+    int64_t blocks_w;
+    int64_t rows;        ///< of a staged plane
+    int64_t pitch;
+    int64_t lead;        ///< columns in front of those that taps read
+    int64_t positions;   ///< that a staged plane has room for
+    int64_t steps;       ///< k steps of a stage
+    int64_t stages;      ///< of src
     int64_t stage_bytes;
+    int64_t tap_groups;  ///< of the plane's taps: a stage of weights holds one
+    int64_t weight_stages;
+    int64_t weight_stage_bytes;
+    bool windows; ///< the packed weights hold windows of the rings, because all rotations would be too much memory
+    int64_t raw_pitch;
+    int64_t raw_bytes;   ///< of a stage as the copy engine brings it, where warps arrange it
+    int64_t raw_stages;
     int64_t segments; ///< along D
     int64_t segment_length;
     int64_t shared_bytes;
     double clocks; ///< estimated, for the whole problem
 
+    /// Positions between the cores of an m64 tile.
+    int64_t core_stride() const { return blocks_w > 0 ? pitch : 8; }
     std::string str() const;
 };
 
-/// The tile with the least estimated clocks on a GPU with that many multiprocessors; clocks is 0 when none fits.
-StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, int multiprocessors,
-                              int64_t shared_limit);
+/// Channels of one k step: 32 bytes.
+int64_t stream_channel_step(const Problem& problem);
+/// 2 where fp32 is multiplied as a sum of two tf32 parts.
+int64_t stream_parts(const Problem& problem);
+
+/// A group of taps: runs, counted through all offsets, and uses.
+struct TapGroup {
+    int64_t first_run;
+    int64_t first_use;
+};
+
+/// Where each group begins, and the end of the last.
+std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups);
+
+/// The tile with the least estimated clocks on the device; clocks is 0 when none fits.
+StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,
+                              StreamEngine engine);
 
 std::string reject_stream(const Problem& problem, const Epilogue& epilogue, const Device& device);
 double stream_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
 std::unique_ptr<Kernel> prepare_stream(const Problem& problem, const Epilogue& epilogue, const Device& device);
 
-/// Floats of the packed weight.
-int64_t stream_packed_elements(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
+std::string reject_mma(const Problem& problem, const Epilogue& epilogue, const Device& device);
+double mma_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::unique_ptr<Kernel> prepare_mma(const Problem& problem, const Epilogue& epilogue, const Device& device);
+
+/// 32-bit words of the packed weight.
+int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
 
 /// What is compiled for a tile: the packing of the weight, and the kernel.
 KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile);

@@ -11,8 +11,6 @@ namespace tconv3d::cuda {
 
 namespace {
 
-constexpr int64_t kChannelStep = kStreamChannelStep;
-
 /// `{%0, %1, …}`
 std::string operands(int64_t first, int64_t count) {
     std::string text = "{";
@@ -20,108 +18,164 @@ std::string operands(int64_t first, int64_t count) {
     return text + "}";
 }
 
-/// The wrapper of one wgmma on `count` accumulators from `first`: its text names every register.
-std::string wgmma_source(const StreamTables& tables, int64_t n, const StreamRun& run) {
-    const auto number = [](int64_t value) { return std::to_string(value); };
-    const int64_t sums = run.count * n / 2, begin = run.first * n / 2;
-    std::string text =
-        "__device__ __forceinline__ void wgmma_" + number(run.first) + "_" + number(run.count) + "(float (&sums)[" +
-        number(tables.accumulators * n / 2) + "], const unsigned (&a)[4], unsigned long long b) {\n" +
-        "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" + number(run.count * n) + "k8.f32.tf32.tf32 " +
-        operands(0, sums) + ", " + operands(sums, 4) + ", %" + number(sums + 4) + ", 1, 1, 1;\" : ";
-    for (int64_t i = 0; i < sums; ++i) text += (i ? ", \"+f\"(sums[" : "\"+f\"(sums[") + number(begin + i) + "])";
-    return text + " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n";
+/// The type of the tensor cores' operands.
+const char* operand_type(const Problem& problem) {
+    if (problem.dtype == DType::bf16) return "bf16";
+    return problem.dtype == DType::f16 ? "f16" : "tf32";
 }
 
-/// wgmma<Run>(sums, a, b): the run's wgmma.
-std::string wgmma_sources(const StreamTables& tables, int64_t n) {
+/// The wrapper of one wgmma on `count` accumulators from `first`: its text names every register.
+std::string wgmma_source(const Problem& problem, const StreamTables& tables, int64_t n, const StreamRun& run) {
+    const auto number = [](int64_t value) { return std::to_string(value); };
+    const int64_t sums = run.count * n / 2, begin = run.first * n / 2;
+    const std::string type = operand_type(problem);
+    const bool transposable = type != "tf32"; // the instruction then says that its operands are not
+    std::string text =
+        "__device__ __forceinline__ void wgmma_" + number(run.first) + "_" + number(run.count) + "(float (&sums)[" +
+        number(tables.accumulators * n / 2) + "], unsigned long long a, unsigned long long b) {\n" +
+        "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" + number(run.count * n) + "k" +
+        number(stream_channel_step(problem)) + ".f32." + type + "." + type + " " + operands(0, sums) + ", %" +
+        number(sums) + ", %" + number(sums + 1) + ", 1, 1, 1" + (transposable ? ", 0, 0" : "") + ";\" : ";
+    for (int64_t i = 0; i < sums; ++i) text += (i ? ", \"+f\"(sums[" : "\"+f\"(sums[") + number(begin + i) + "])";
+    return text + " : \"l\"(a), \"l\"(b));\n}\n";
+}
+
+/// wgmma<Run>(sums, a, b): the run's wgmma. Nothing calls it where the other engine multiplies.
+std::string wgmma_sources(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    const int64_t n = tables.slots * tile.dst_channels;
     std::set<std::pair<int64_t, int64_t>> made;
     std::string wrappers, choice;
     int64_t index = 0;
     for (const StreamOffset& offset : tables.offsets) {
         for (const StreamRun& run : offset.runs) {
-            if (made.insert({run.first, run.count}).second) wrappers += wgmma_source(tables, n, run);
+            if (made.insert({run.first, run.count}).second) wrappers += wgmma_source(problem, tables, n, run);
             choice += "    if constexpr (Run == " + std::to_string(index++) + ") wgmma_" + std::to_string(run.first) +
                       "_" + std::to_string(run.count) + "(sums, a, b);\n";
         }
     }
-    return wrappers +
-           "template <int Run, int Sums>\n__device__ __forceinline__ void wgmma(float (&sums)[Sums], const unsigned "
-           "(&a)[4], "
-           "unsigned long long b) {\n" +
-           choice + "}\n";
+    const std::string head = "template <int Run, int Sums>\n__device__ __forceinline__ void wgmma(float (&sums)[Sums], "
+                             "unsigned long long a, unsigned long long b)";
+    if (tile.engine != StreamEngine::wgmma) return head + " {}\n";
+    return wrappers + head + " {\n" + choice + "}\n";
+}
+
+/// multiply_fragments(c, a, b): one mma.sync.
+std::string mma_source(const Problem& problem) {
+    return std::string("#include \"ptx.cuh\"\n"
+                       "__device__ __forceinline__ void multiply_fragments(float (&c)[4], const unsigned (&a)[4], "
+                       "const unsigned (&b)[2]) {\n    ptx::mma_") +
+           operand_type(problem) + "(c, a, b);\n}\n";
 }
 
 void add_rings(Prelude& prelude, const StreamTables& tables) {
-    std::vector<int64_t> length, start, delta;
+    std::vector<int64_t> length, start, delta, entry = {0};
     for (const Ring& ring : tables.rings) {
         length.push_back(ring.length);
         start.push_back(ring.start);
         delta.push_back(ring.delta_max);
+        entry.push_back(entry.back() + std::max<int64_t>(2 * ring.length - 1, 0));
     }
     prelude.constant("kDPhases", static_cast<int64_t>(tables.rings.size()));
     prelude.array("kRingLength", length);
     prelude.array("kRingStart", start);
     prelude.array("kRingDelta", delta);
+    prelude.array("kRingEntry", entry);
     prelude.constant("kRotations", tables.rotations);
+    // A multiple of the rotations that makes every slice that is passed positive.
+    prelude.constant("kRotationRound", round_up(std::max<int64_t>(-tables.delta_min[0], 0), tables.rotations));
 }
 
 void add_uses(Prelude& prelude, const StreamTables& tables, const StreamTile& tile) {
-    std::vector<int64_t> words, run_begin = {0}, run_use, tap_h, tap_w;
+    std::vector<int64_t> run_offset, run_use, run_first, run_count, tap_h, tap_w;
     for (const StreamOffset& offset : tables.offsets) {
-        words.push_back((offset.delta_h - tables.delta_min[1]) * tile.plane_pitch + offset.delta_w -
-                        tables.delta_min[2]);
         int64_t first_use = static_cast<int64_t>(tap_h.size());
         for (const StreamUse& use : offset.uses) {
             tap_h.push_back(use.tap_h);
             tap_w.push_back(use.tap_w);
         }
         for (const StreamRun& run : offset.runs) {
+            run_offset.push_back((offset.delta_h - tables.delta_min[1]) * tile.pitch + offset.delta_w -
+                                 tables.delta_min[2] + tile.lead);
             run_use.push_back(first_use);
+            run_first.push_back(run.first);
+            run_count.push_back(run.count);
             first_use += run.count;
         }
-        run_begin.push_back(static_cast<int64_t>(run_use.size()));
     }
-    prelude.constant("kOffsets", static_cast<int64_t>(words.size()));
+    prelude.constant("kRuns", static_cast<int64_t>(run_use.size()));
     prelude.constant("kUses", static_cast<int64_t>(tap_h.size()));
-    // Enough wgmmas between two waits to keep the tensor cores busy, few enough fragments to stay in registers.
-    const int64_t per_offset = cuts(static_cast<int64_t>(tap_h.size()), static_cast<int64_t>(words.size()));
-    prelude.constant("kOffsetGroup",
-                     std::min<int64_t>(per_offset == 1 ? 3 : cuts(6, per_offset), static_cast<int64_t>(words.size())));
-    prelude.array("kOffsetWords", words);
-    prelude.array("kRunBegin", run_begin);
+    prelude.array("kRunOffset", run_offset);
     prelude.array("kRunUse", run_use);
+    prelude.array("kRunFirst", run_first);
+    prelude.array("kRunCount", run_count);
+    std::vector<int64_t> group_run, group_use;
+    for (const TapGroup& group : stream_tap_groups(tables, tile.tap_groups)) {
+        group_run.push_back(group.first_run);
+        group_use.push_back(group.first_use);
+    }
+    prelude.constant("kTapGroups", static_cast<int64_t>(group_run.size()) - 1);
+    prelude.array("kGroupRun", group_run);
+    prelude.array("kGroupUse", group_use);
     prelude.array("kUseTapH", tap_h);
     prelude.array("kUseTapW", tap_w);
     prelude.array("kAccPhase", tables.accumulator);
     prelude.constant("kAccPhases", tables.accumulators);
-    prelude.constant("kHwPhases", static_cast<int64_t>(tables.accumulator.size()));
+}
+
+void add_tile(Prelude& prelude, const Problem& problem, const StreamTile& tile) {
+    const bool wide = tile.store == StreamStore::channels && tile.dst_channels % 16 == 0;
+    prelude.flag("kWgmma", tile.engine == StreamEngine::wgmma)
+        .constant("kSource", static_cast<int64_t>(tile.source))
+        .constant("kStore", static_cast<int64_t>(tile.store))
+        .constant("kLaneChannels", wide ? 4 : 2)
+        .constant("kCoTile", tile.dst_channels)
+        .constant("kCoTiles", cuts(problem.dst_channels_per_group(), tile.dst_channels))
+        .constant("kMTiles", tile.m_tiles)
+        .constant("kConsumers", kStreamConsumers)
+        // Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168 for
+        // each of 384 threads: more would wait for ever.
+        .constant("kConsumerRegisters", tile.source == StreamSource::global ? 224 : 232)
+        .constant("kProducerRegisters", tile.source == StreamSource::global ? 56 : 40)
+        .constant("kImages", tile.images)
+        .constant("kTileH", tile.h)
+        .constant("kTileW", tile.w)
+        .constant("kBlocksH", tile.blocks_h)
+        .constant("kBlocksW", tile.blocks_w)
+        .constant("kCoreStride", tile.core_stride())
+        .constant("kPlaneRows", tile.rows)
+        .constant("kPitch", tile.pitch)
+        .constant("kLead", tile.lead)
+        .constant("kPositions", tile.positions)
+        .constant("kSteps", tile.steps)
+        .constant("kStages", tile.stages)
+        .constant("kWeightStages", tile.weight_stages)
+        .constant("kWeightStageBytes", tile.weight_stage_bytes)
+        .flag("kWindows", tile.windows)
+        .constant("kRawAlign", 16 / bytes_per_element(problem.dtype))
+        .constant("kRawPitch", tile.raw_pitch)
+        .constant("kRawBytes", tile.raw_bytes)
+        .constant("kRawStages", tile.raw_stages)
+        .constant("kRawBoxBytes", tile.images * tile.steps * stream_channel_step(problem) * tile.rows *
+                                      tile.raw_pitch * bytes_per_element(problem.dtype));
 }
 
 /// What both kernels of the family are told.
 Prelude constants(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     Prelude prelude;
-    prelude.constant("kCi", problem.src_channels_per_group())
+    prelude.flag("kChannelsLast", problem.layout == Layout::ndhwc)
+        .constant("kCi", problem.src_channels_per_group())
         .constant("kCo", problem.dst_channels_per_group())
         .constant("kGroups", problem.groups)
-        .constant("kChannelStep", kChannelStep)
-        .constant("kChunks", cuts(problem.src_channels_per_group(), kChannelStep))
-        .constant("kCoTile", tile.dst_channels)
-        .constant("kCoTiles", cuts(problem.dst_channels_per_group(), tile.dst_channels))
+        .constant("kChannelStep", stream_channel_step(problem))
+        .constant("kParts", stream_parts(problem))
         .constant("kN", tables.slots * tile.dst_channels)
-        .constant("kMTiles", tile.m_tiles)
-        .constant("kConsumers", kStreamConsumers)
-        .constant("kConsumerRegisters", 232)
-        .constant("kTileH", tile.h)
-        .constant("kTileW", tile.w)
-        .constant("kPlaneRows", tile.plane_rows)
-        .constant("kPlanePitch", tile.plane_pitch)
-        .constant("kStages", tile.stages)
         .extents("kKernel", problem.kernel)
         .extents("kStride", problem.stride)
         .extents("kPadding", problem.padding)
         .extents("kDilation", problem.dilation)
-        .extents("kDeltaMin", tables.delta_min);
+        .extents("kDeltaMin", tables.delta_min)
+        .extents("kDeltaMax", tables.delta_max);
+    add_tile(prelude, problem, tile);
     add_rings(prelude, tables);
     add_uses(prelude, tables, tile);
     return prelude;
@@ -129,23 +183,18 @@ Prelude constants(const Problem& problem, const StreamTables& tables, const Stre
 
 } // namespace
 
-int64_t stream_packed_elements(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    const int64_t channel_tiles = cuts(problem.dst_channels_per_group(), tile.dst_channels);
-    const int64_t chunks = cuts(problem.src_channels_per_group(), kChannelStep);
-    return problem.groups * channel_tiles * tables.rotations * chunks * tables.uses() * tables.slots *
-           tile.dst_channels * kChannelStep;
-}
-
 KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     Prelude prelude = constants(problem, tables, tile);
-    prelude.constant("kPacked", stream_packed_elements(problem, tables, tile));
+    prelude.constant("kPackedWords", stream_packed_words(problem, tables, tile))
+        .add(output_source(problem, {}, false, false));
     return {"stream_pack.cuh", prelude.str(), "stream_pack", 0};
 }
 
 KernelRequest stream_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,
                              const Epilogue& epilogue, bool has_bias, bool saves_preactivation) {
     Prelude prelude = constants(problem, tables, tile);
-    prelude.add(wgmma_sources(tables, tables.slots * tile.dst_channels))
+    prelude.add(wgmma_sources(problem, tables, tile))
+        .add(mma_source(problem))
         .add(output_source(problem, epilogue, has_bias, saves_preactivation));
     return {"stream.cuh", prelude.str(), "stream_fwd", tile.shared_bytes};
 }

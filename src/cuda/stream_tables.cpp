@@ -2,37 +2,26 @@
 #include <numeric>
 
 #include "cuda/stream.hpp"
+#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda {
 
 namespace {
 
-struct Range {
-    int64_t least;
-    int64_t greatest;
+struct StreamTap {
+    int64_t tap;
+    int64_t delta;
 };
 
-/// Over the taps of all phases. Tap 0 has delta 0, so the greatest is never below 0, and no delta is above it.
-Range delta_range(const DimensionPhases& dim) {
-    Range range{0, 0};
-    for (const Phase& phase : dim.phases) {
-        for (const Tap& tap : phase.taps) range.least = std::min(range.least, tap.delta);
+/// The taps of output phase r along dimension `dim`, in rising order of tap, so in falling order of delta.
+std::vector<StreamTap> taps_of(const Problem& problem, size_t dim, int64_t r) {
+    std::vector<StreamTap> taps;
+    for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
+        const int64_t reach = r + problem.padding[dim] - tap * problem.dilation[dim];
+        const int64_t delta = floor_div(reach, problem.stride[dim]);
+        if (delta * problem.stride[dim] == reach) taps.push_back({tap, delta});
     }
-    return range;
-}
-
-/// The q that hold all outputs.
-Range q_range(const DimensionPhases& dim) {
-    Range range{0, 0};
-    bool any = false;
-    for (const Phase& phase : dim.phases) {
-        if (phase.count == 0) continue;
-        const int64_t last = phase.q_first + phase.count - 1;
-        range.least = any ? std::min(range.least, phase.q_first) : phase.q_first;
-        range.greatest = any ? std::max(range.greatest, last) : last;
-        any = true;
-    }
-    return range;
+    return taps;
 }
 
 /// Adds the use to the offset it reads at, which is made when it is new.
@@ -45,14 +34,14 @@ void add_use(std::vector<StreamOffset>& offsets, int64_t delta_h, int64_t delta_
     found->uses.push_back(use);
 }
 
-std::vector<StreamOffset> plane_offsets(const DimensionPhases& dim_h, const DimensionPhases& dim_w) {
+std::vector<StreamOffset> plane_offsets(const Problem& problem) {
     std::vector<StreamOffset> offsets;
-    for (size_t rh = 0; rh < dim_h.phases.size(); ++rh) {
-        for (size_t rw = 0; rw < dim_w.phases.size(); ++rw) {
-            const int64_t phase = static_cast<int64_t>(rh) * dim_w.stride + static_cast<int64_t>(rw);
-            for (const Tap& h : dim_h.phases[rh].taps) {
-                for (const Tap& w : dim_w.phases[rw].taps) {
-                    add_use(offsets, h.delta, w.delta, {phase, h.tap, w.tap});
+    for (int64_t rh = 0; rh < problem.stride[1]; ++rh) {
+        for (int64_t rw = 0; rw < problem.stride[2]; ++rw) {
+            const std::vector<StreamTap> columns = taps_of(problem, 2, rw);
+            for (const StreamTap& h : taps_of(problem, 1, rh)) {
+                for (const StreamTap& w : columns) {
+                    add_use(offsets, h.delta, w.delta, {rh * problem.stride[2] + rw, h.tap, w.tap});
                 }
             }
         }
@@ -109,31 +98,38 @@ void set_runs(std::vector<StreamOffset>& offsets, const std::vector<int64_t>& ac
 } // namespace
 
 StreamTables::StreamTables(const Problem& problem) {
-    const PhaseTable table(problem);
+    const Extents dst = problem.dst();
     for (size_t i = 0; i < 3; ++i) {
-        const Range deltas = delta_range(table.dims[i]), q = q_range(table.dims[i]);
-        delta_min[i] = deltas.least;
-        delta_max[i] = deltas.greatest;
-        q_begin[i] = q.least;
-        q_end[i] = q.greatest + 1;
+        q_end[i] = cuts(dst[i], problem.stride[i]);
+        // Tap 0 has the greatest delta of its phase and the last tap the least, and some phase has each of them.
+        delta_max[i] = floor_div(problem.stride[i] - 1 + problem.padding[i], problem.stride[i]);
+        const int64_t last_tap = (problem.kernel[i] - 1) * problem.dilation[i];
+        delta_min[i] = -floor_div(last_tap - problem.padding[i], problem.stride[i]);
     }
     slots = 0;
     rotations = 1;
-    for (const Phase& phase : table.dims[0].phases) {
-        Ring ring{0, slots, 0, 0};
-        if (!phase.taps.empty()) {
-            ring.delta_max = phase.taps.front().delta;
-            ring.delta_min = phase.taps.back().delta;
+    for (int64_t r = 0; r < problem.stride[0]; ++r) {
+        const std::vector<StreamTap> taps = taps_of(problem, 0, r);
+        Ring ring{0, slots, delta_max[0], delta_max[0]};
+        if (!taps.empty()) {
+            ring.delta_max = taps.front().delta;
+            ring.delta_min = taps.back().delta;
             ring.length = ring.delta_max - ring.delta_min + 1;
             rotations = std::lcm(rotations, ring.length);
         }
         slots += ring.length;
         rings.push_back(ring);
     }
-    offsets = plane_offsets(table.dims[1], table.dims[2]);
+    offsets = plane_offsets(problem);
     accumulator = order_phases(offsets, problem.stride[1] * problem.stride[2]);
     accumulators = *std::max_element(accumulator.begin(), accumulator.end()) + 1;
     set_runs(offsets, accumulator);
+}
+
+int64_t StreamTables::entries() const {
+    int64_t count = 0;
+    for (const Ring& ring : rings) count += std::max<int64_t>(2 * ring.length - 1, 0);
+    return count;
 }
 
 int64_t StreamTables::longest_run() const {
@@ -144,10 +140,32 @@ int64_t StreamTables::longest_run() const {
     return longest;
 }
 
+int64_t StreamTables::runs() const {
+    int64_t count = 0;
+    for (const StreamOffset& offset : offsets) count += static_cast<int64_t>(offset.runs.size());
+    return count;
+}
+
 int64_t StreamTables::uses() const {
     int64_t count = 0;
     for (const StreamOffset& offset : offsets) count += static_cast<int64_t>(offset.uses.size());
     return count;
+}
+
+std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups) {
+    std::vector<TapGroup> begins;
+    int64_t run = 0, use = 0;
+    for (const StreamOffset& offset : tables.offsets) {
+        for (const StreamRun& next : offset.runs) {
+            // The uses are cut into equal parts; a run belongs to the part that its first use lies in.
+            const int64_t group = use * groups / tables.uses();
+            if (group >= static_cast<int64_t>(begins.size())) begins.push_back({run, use});
+            ++run;
+            use += next.count;
+        }
+    }
+    begins.push_back({run, use});
+    return begins;
 }
 
 } // namespace tconv3d::cuda

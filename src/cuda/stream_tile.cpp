@@ -8,124 +8,317 @@ namespace tconv3d::cuda {
 namespace {
 
 constexpr int64_t kConsumers = kStreamConsumers;
-constexpr int64_t kChannelStep = kStreamChannelStep;
-/// A consumer thread has 232 registers. Beside the sums it needs two sets of fragments, addresses and the epilogue's.
-constexpr int64_t kAccumulatorRegisters = 144;
 constexpr int64_t kMostColumns = 256;
-/// Stores that are written out in the code, for each rotation and D phase: more compile for seconds and spill.
+constexpr int64_t kMostTiles = 6;
+/// Stores that are written out in the code, for each rotation and D phase: more compile for seconds.
 constexpr int64_t kMostUnrolledStores = 512;
-constexpr int64_t kLeastStages = 2;
-constexpr int64_t kMostStages = 6;
+/// Products of a stage, which are written out too: more compile for seconds.
+constexpr int64_t kMostUnrolledProducts = 230;
+constexpr int64_t kMostStages = 4;
+constexpr int64_t kMostWeightStages = 8;
+constexpr int64_t kMostBox = 256; // elements of a TMA box along a dimension
+constexpr int64_t kMostPackedBytes = int64_t{16} << 20;
 
-/// Rows and pitch of a staged plane. The pitch holds the tile, its halo and the three columns that TMA's alignment may
-/// put in front; rows are added until the lanes of a fragment, four channels × eight voxels, fall into 32 banks.
-bool set_plane(StreamTile& tile, const StreamTables& tables) {
-    tile.plane_pitch = round_up(tile.w + tables.delta_max[2] - tables.delta_min[2] + 3, 4);
-    tile.plane_rows = tile.h + tables.delta_max[1] - tables.delta_min[1];
-    for (int64_t extra = 0; extra < 8; ++extra, ++tile.plane_rows) {
-        const int64_t banks = tile.plane_rows * tile.plane_pitch % 32;
-        if (banks == 8 || banks == 24) return tile.plane_pitch <= 256 && tile.plane_rows <= 256;
+bool is_16_bit(const Problem& problem) {
+    return bytes_per_element(problem.dtype) == 2;
+}
+
+bool channels_last(const Problem& problem) {
+    return problem.layout == Layout::ndhwc;
+}
+
+/// Of the parts of two operands: high by high, high by low, low by high.
+int64_t products(const Problem& problem) {
+    return stream_parts(problem) == 2 ? 3 : 1;
+}
+
+/// A consumer thread's registers for sums: beside them it needs addresses, more of them for many products, and for
+/// outputs that wait to be stored together.
+int64_t accumulator_registers(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    // mma.sync takes its operands from registers too, and none change hands.
+    if (tile.engine == StreamEngine::mma)
+        return stream_parts(problem) == 2 ? 84 - 20 * tile.m_tiles : 84 - 14 * tile.m_tiles;
+    if (tables.uses() > 32) return 140;
+    const bool needs_more = channels_last(problem) || tables.runs() * products(problem) > 24;
+    return needs_more || tile.source == StreamSource::global ? 176 : 192;
+}
+
+/// The copy engine takes rows of a multiple of 16 bytes.
+StreamSource choose_source(const Problem& problem, StreamEngine engine) {
+    const int64_t row = channels_last(problem) ? problem.src_channels_per_group() : problem.src[2];
+    const bool copied = engine == StreamEngine::wgmma && row * bytes_per_element(problem.dtype) % 16 == 0;
+    if (!copied) return StreamSource::global;
+    if (!channels_last(problem)) return StreamSource::planes;
+    return stream_parts(problem) == 2 ? StreamSource::raw_cores : StreamSource::cores;
+}
+
+/// Two voxels or two phases of one are stored at once where that is aligned in every row.
+StreamStore choose_store(const Problem& problem) {
+    if (channels_last(problem)) return StreamStore::channels;
+    const int64_t stride = problem.stride[2], width = problem.dst()[2];
+    if (stride == 1) return is_16_bit(problem) && width % 2 == 0 ? StreamStore::voxel_pairs : StreamStore::voxel;
+    return (stride == 2 || stride == 4) && width % stride == 0 ? StreamStore::voxel : StreamStore::turned;
+}
+
+int64_t halo(const StreamTables& tables, size_t dim) {
+    return tables.delta_max[dim] - tables.delta_min[dim];
+}
+
+/// Rows and pitch of a staged plane. Planes of 16-bit elements are arranged by pairs of columns, the first of them even;
+/// pairs are stored of columns too; images that the copy engine brings one by one want full cores.
+bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const bool pairs = tile.source == StreamSource::planes && is_16_bit(problem);
+    tile.lead = pairs && tables.delta_min[2] % 2 != 0 ? 1 : 0;
+    tile.pitch = tile.lead + (tile.blocks_w > 0 ? tile.blocks_w * 8 : tile.w) + halo(tables, 2);
+    if (pairs || tile.store == StreamStore::voxel_pairs) {
+        if (tile.w % 2 != 0 && tile.w < tables.q_end[2]) return false;
+        tile.pitch = round_up(tile.pitch, 2);
+    }
+    tile.rows = (tile.blocks_h > 0 ? tile.blocks_h * 8 : tile.h) + halo(tables, 1);
+    if (tile.images > 1 && tile.source != StreamSource::planes) {
+        while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
+    }
+    const int64_t tiles = tile.m_tiles * kConsumers;
+    const int64_t last = tile.blocks_w > 0
+                             ? (tile.images * tile.rows - halo(tables, 1)) * tile.pitch
+                             : tiles * 64 + 1;
+    const int64_t reach = halo(tables, 1) * tile.pitch + halo(tables, 2) + tile.lead;
+    tile.positions = round_up(std::max(tile.images * tile.rows * tile.pitch, last + reach), 8);
+    return tile.pitch <= kMostBox && tile.rows <= kMostBox;
+}
+
+bool set_raw(StreamTile& tile, const Problem& problem) {
+    const int64_t align = 16 / bytes_per_element(problem.dtype);
+    tile.raw_pitch = 0;
+    tile.raw_bytes = 0;
+    tile.raw_stages = 1;
+    if (tile.source == StreamSource::planes) {
+        tile.raw_pitch = round_up(tile.pitch + align - 1, align);
+        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * tile.rows *
+                                      tile.raw_pitch * bytes_per_element(problem.dtype),
+                                  128);
+        tile.raw_stages = 2;
+    } else if (tile.source == StreamSource::raw_cores) {
+        tile.raw_bytes = 2 * tile.steps * tile.positions * 16;
+        tile.raw_stages = 2;
+    }
+    return tile.raw_pitch <= kMostBox;
+}
+
+/// Where outputs interleave along w and cannot be stored from registers, a buffer for each warp as in stream_store.cuh.
+int64_t turn_bytes(const StreamTile& tile, const Problem& problem) {
+    const int64_t channel = 16 * problem.stride[2] + (problem.stride[2] == 2 ? 4 : 8);
+    return tile.store == StreamStore::turned ? kConsumers * 4 * problem.stride[1] * 8 * channel * 4 : 0;
+}
+
+/// The weights of the largest of that many groups of taps.
+int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t groups) {
+    const std::vector<TapGroup> begins = stream_tap_groups(tables, groups);
+    int64_t most = 0;
+    for (size_t i = 0; i + 1 < begins.size(); ++i) most = std::max(most, begins[i + 1].first_use - begins[i].first_use);
+    return most * tile.steps * stream_parts(problem) * tables.slots * tile.dst_channels * 32;
+}
+
+/// As few groups of taps as leave room for three stages of weights beside two or three of src.
+bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
+    constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of weights may touch a block behind them
+    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + turn_bytes(tile, problem);
+    tile.stage_bytes = stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
+    for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
+        const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;
+        for (tile.tap_groups = 1; tile.tap_groups <= tables.runs(); tile.tap_groups += cuts(tile.tap_groups, 2)) {
+            tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, tile.tap_groups);
+            if (room < 3 * tile.weight_stage_bytes) continue;
+            tile.weight_stages = std::min(room / tile.weight_stage_bytes, kMostWeightStages);
+            tile.shared_bytes = shared_limit - room + tile.weight_stages * tile.weight_stage_bytes;
+            while (tile.stages < kMostStages && tile.shared_bytes + tile.stage_bytes <= shared_limit) {
+                ++tile.stages;
+                tile.shared_bytes += tile.stage_bytes;
+            }
+            return true;
+        }
     }
     return false;
 }
 
-bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
-    const int64_t src = round_up(kChannelStep * tile.plane_rows * tile.plane_pitch * 4, 128);
-    const int64_t weights = round_up(tables.uses() * tables.slots * tile.dst_channels * kChannelStep * 4, 128);
-    // Barriers, and where outputs interleave a buffer for each warp, as in stream.cuh.
-    const int64_t turn = problem.stride[2] == 1 ? 0 : problem.stride[1] * 8 * (16 * problem.stride[2] + 8) * 4;
-    const int64_t fixed = kConsumers * 4 * turn + 256;
-    tile.stage_bytes = src + weights;
-    tile.stages = std::min((shared_limit - fixed) / (src + weights), kMostStages);
-    tile.shared_bytes = tile.stages * (src + weights) + fixed;
-    return tile.stages >= kLeastStages;
-}
-
 /// Clocks of one stage on one multiprocessor: tensor cores, shared memory and the copies into it run side by side.
-double stage_clocks(const StreamTile& tile, const StreamTables& tables) {
-    const double m_tiles = static_cast<double>(tile.m_tiles * kConsumers);
+double stage_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const double tiles = static_cast<double>(tile.m_tiles * kConsumers * tile.steps * products(problem));
     const double columns = static_cast<double>(tables.slots * tile.dst_channels);
-    const double uses = static_cast<double>(tables.uses());
-    // A wgmma with its left operand in registers takes 32 clocks even when it has few columns.
-    double tensor = 0;
+    double tensor = 0, shared = 0;
     for (const StreamOffset& offset : tables.offsets) {
         for (const StreamRun& run : offset.runs) {
-            tensor += std::max(32.0, static_cast<double>(run.count) * columns / 2) * m_tiles;
+            const double n = static_cast<double>(run.count) * columns;
+            // Measured: wgmma takes n / 2 clocks, and reading its operands 16 + n / 4. mma.sync is slower.
+            const double slower = tile.engine == StreamEngine::wgmma ? 1 : 1.8;
+            tensor += std::max(n / 2, 16 + n / 4) * tiles * slower;
+            shared += (16 + n / 4) * tiles;
         }
     }
-    const double shared = (static_cast<double>(tables.offsets.size()) * 16 + uses * columns / 4) * m_tiles;
-    const double copied = static_cast<double>(tile.stage_bytes) / 48;
-    constexpr double kStageOverhead = 150; // the queue of wgmma drains at the end of each stage
-    return std::max({tensor, shared, copied}) + kStageOverhead;
+    // Warps arrange: for each core row, loads, a store, addresses.
+    const double core_rows = static_cast<double>(tile.images * tile.rows * tile.pitch * 2 * tile.steps);
+    const bool arranged = tile.source != StreamSource::cores;
+    const double per_row = tile.source == StreamSource::global ? 1.2 : 0.3;
+    const double arrange = arranged ? core_rows * per_row : 0;
+    const double weights = static_cast<double>(tile.steps * stream_parts(problem) * tables.uses()) * columns * 32;
+    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 24;
+    shared += (core_rows * 16 * (arranged ? 3 : 1) + weights) / 128;
+    constexpr double kStageOverhead = 40, kGroupOverhead = 40;
+    return std::max({tensor, shared, arrange, copied}) + kStageOverhead +
+           kGroupOverhead * static_cast<double>(tile.tap_groups);
+}
+
+/// How much longer stores take where channels are planes. A core's eight voxels fill whole sectors where rows and cores
+/// begin on them; the rest of a sector comes with the next core, in flat tiles at once, in blocks much later.
+double scatter(const StreamTile& tile, const Problem& problem) {
+    const int64_t bytes = bytes_per_element(problem.dtype), run = 8 * problem.stride[2] * bytes;
+    const bool aligned = problem.dst()[2] * bytes % 32 == 0 && run % 32 == 0;
+    if (tile.blocks_w > 0) return aligned ? 1 + 6.4 / static_cast<double>(run) : 3;
+    return aligned && tile.pitch % 8 != 0 ? 1.3 : 1;
 }
 
 void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& problem, int multiprocessors) {
-    const int64_t depth = tables.q_end[0] - tables.q_begin[0];
-    const int64_t tiles = problem.batch * problem.groups * cuts(problem.dst_channels_per_group(), tile.dst_channels) *
-                          cuts(tables.q_end[1] - tables.q_begin[1], tile.h) *
-                          cuts(tables.q_end[2] - tables.q_begin[2], tile.w);
-    const int64_t chunks = cuts(problem.src_channels_per_group(), kChannelStep);
-    const double per_slice = stage_clocks(tile, tables) * static_cast<double>(chunks);
-    // Stores of a multiprocessor's share of the memory bandwidth; rows begin and end within 32-byte sectors.
+    const int64_t depth = tables.q_end[0];
+    const int64_t tiles = cuts(problem.batch, tile.images) * problem.groups *
+                          cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
+                          cuts(tables.q_end[2], tile.w);
+    const int64_t chunks = cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
+    const double per_slice = stage_clocks(tile, problem, tables) * static_cast<double>(chunks);
+    // Stores of a multiprocessor's share of the memory bandwidth. Where channels are planes a warp stores runs of 8 or
+    // 16 voxels, which begin and end within 32-byte sectors; blocks leave the neighbours of a run to a later time.
     constexpr double kStoreBytesPerClock = 17;
-    const double row_bytes = static_cast<double>(tile.w * problem.stride[2] * 4);
-    const double stores = static_cast<double>(tile.dst_channels * problem.stride[0] * problem.stride[1] * tile.h) *
-                          (row_bytes + 64) / kStoreBytesPerClock;
+    const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
+    const double blocks = channels_last(problem) ? 1 : scatter(tile, problem);
+    const double run_bytes =
+        bytes * static_cast<double>(channels_last(problem) ? tile.dst_channels : tile.w * problem.stride[2]);
+    const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
+                                               problem.stride[1] * problem.stride[2]);
+    const double stores = outputs * bytes * (1 + 32 / run_bytes) * blocks / kStoreBytesPerClock;
+    constexpr double kItemOverhead = 1500;
     tile.clocks = -1;
     for (int64_t segments = 1; segments <= depth; ++segments) {
         const int64_t length = cuts(depth, segments);
         if (cuts(depth, length) != segments) continue;
         const int64_t waves = cuts(tiles * segments, multiprocessors);
-        const double slices = static_cast<double>(length - tables.delta_min[0]);
-        // While one warpgroup stores the other may multiply: mostly, the longer of the two counts.
+        // Slices outside src cost nothing.
+        const double slices =
+            static_cast<double>(std::min(length + halo(tables, 0), problem.src[0]));
+        // While one warpgroup stores the other may multiply: the longer of the two counts, and some of the other.
         const double multiply = slices * per_slice, store = static_cast<double>(length) * stores;
         const double clocks =
-            static_cast<double>(waves) * (std::max(multiply, store) + 0.3 * std::min(multiply, store));
+            static_cast<double>(waves) * (std::max(multiply, store) + 0.3 * std::min(multiply, store) + kItemOverhead);
         if (tile.clocks < 0 || clocks < tile.clocks) {
             tile.clocks = clocks;
             tile.segments = segments;
             tile.segment_length = length;
         }
+        if (tiles * segments > 16 * multiprocessors) break;
+    }
+}
+
+/// Tries what follows from the geometry, and keeps the tile when it is the best so far.
+void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+              StreamTile& best) {
+    if (tile.images > 1 && problem.groups > 1) return;
+    if (!set_plane(tile, problem, tables)) return;
+    const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
+    for (tile.steps = 1; tile.steps <= std::min<int64_t>(4, all_steps); tile.steps *= 2) {
+        if (all_steps % tile.steps != 0) return;
+        if (!set_raw(tile, problem)) return;
+        if (!set_stages(tile, problem, tables, device.shared_memory_per_block)) return;
+        set_segments(tile, tables, problem, device.multiprocessors);
+        if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
+    }
+}
+
+/// Flat tiles: m64 tiles follow the positions, across the ends of rows and images.
+void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+                   StreamTile& best) {
+    const int64_t room = tile.m_tiles * kConsumers * 64, rows = tables.q_end[1], columns = tables.q_end[2];
+    for (int64_t cut = 1; cut <= std::min<int64_t>(columns, 12); ++cut) {
+        tile.images = 1;
+        tile.w = cuts(columns, cut);
+        if (is_16_bit(problem) && (cut > 1 || tile.store == StreamStore::voxel_pairs)) tile.w = round_up(tile.w, 2);
+        const int64_t pitch = tile.w + halo(tables, 2) + (is_16_bit(problem) ? 2 : 0);
+        if (tile.w > room || cuts(columns, tile.w) != cut) continue;
+        tile.h = std::min(rows, 1 + (room - tile.w) / pitch);
+        tile.h = cuts(rows, cuts(rows, tile.h));
+        consider(tile, problem, tables, device, best);
+        const int64_t plane = (tile.h + halo(tables, 1) + 7) * pitch;
+        if (cut > 1 || tile.h < rows || plane > room) continue;
+        tile.images = std::min(problem.batch, room / plane);
+        consider(tile, problem, tables, device, best);
+    }
+}
+
+/// Blocks: each m64 tile is 8 × 8 voxels.
+void consider_blocks(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+                     StreamTile& best) {
+    const int64_t tiles = tile.m_tiles * kConsumers;
+    const int64_t most_h = cuts(tables.q_end[1], 8), most_w = cuts(tables.q_end[2], 8);
+    for (tile.blocks_w = 1; tile.blocks_w <= std::min(tiles, most_w); ++tile.blocks_w) {
+        tile.blocks_h = std::min(tiles / tile.blocks_w, most_h);
+        tile.w = tile.blocks_w * 8;
+        tile.h = tile.blocks_h * 8;
+        const bool whole = tile.blocks_w == most_w && tile.blocks_h == most_h;
+        tile.images = whole ? std::min(problem.batch, tiles / (most_h * most_w)) : 1;
+        consider(tile, problem, tables, device, best);
     }
 }
 
 } // namespace
 
+int64_t stream_channel_step(const Problem& problem) {
+    return 32 / bytes_per_element(problem.dtype);
+}
+
+int64_t stream_parts(const Problem& problem) {
+    return problem.dtype == DType::f32 && problem.math == MathMode::full ? 2 : 1;
+}
+
 std::string StreamTile::str() const {
-    char text[160];
+    char text[200];
+    const auto number = [](int64_t value) { return static_cast<long long>(value); };
     std::snprintf(text, sizeof text,
-                  "%lld x %lld voxels, %lld channels, %lld stages, %lld segments along d, about %.0f us",
-                  static_cast<long long>(h), static_cast<long long>(w), static_cast<long long>(dst_channels),
-                  static_cast<long long>(stages), static_cast<long long>(segments), clocks / 1755);
+                  "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps and %lld groups of taps a stage, %lld segments "
+                  "along d, about %.0f us",
+                  number(images), number(h), number(w), blocks_w > 0 ? " in blocks" : "", number(dst_channels),
+                  number(steps), number(tap_groups), number(segments), clocks / 1755);
     return text;
 }
 
-StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, int multiprocessors,
-                              int64_t shared_limit) {
-    const int64_t rows = tables.q_end[1] - tables.q_begin[1], columns = tables.q_end[2] - tables.q_begin[2];
+StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,
+                              StreamEngine engine) {
     const int64_t channels = round_up(problem.dst_channels_per_group(), 8);
-    StreamTile best{};
-    for (int64_t dst_channels = 8; dst_channels <= channels; dst_channels += 8) {
-        const int64_t n = tables.slots * dst_channels;
-        for (int64_t m_tiles = 1; m_tiles <= 4; ++m_tiles) {
-            const int64_t stores = tables.rotations * problem.stride[0] * problem.stride[1] * dst_channels * m_tiles;
-            if (n * tables.longest_run() > kMostColumns || stores > kMostUnrolledStores) continue;
-            if (n / 2 * tables.accumulators * m_tiles > kAccumulatorRegisters) continue;
-            for (int64_t cut = 1; cut <= columns; ++cut) {
-                StreamTile tile{};
-                tile.dst_channels = dst_channels;
-                tile.m_tiles = m_tiles;
-                tile.w = cuts(columns, cut);
-                const int64_t most_rows = m_tiles * kConsumers * 64 / tile.w;
-                if (most_rows == 0 || cuts(columns, tile.w) != cut) continue;
-                tile.h = cuts(rows, cuts(rows, std::min(rows, most_rows)));
-                if (!set_plane(tile, tables) || !set_stages(tile, problem, tables, shared_limit)) continue;
-                set_segments(tile, tables, problem, multiprocessors);
-                if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
-            }
+    StreamTile best{}, tile{};
+    tile.engine = engine;
+    tile.source = choose_source(problem, engine);
+    tile.store = choose_store(problem);
+    tile.windows = false;
+    for (tile.dst_channels = 8; tile.dst_channels <= channels; tile.dst_channels += 8) {
+        const int64_t n = tables.slots * tile.dst_channels;
+        if (n * tables.longest_run() > kMostColumns) break;
+        for (tile.m_tiles = 1; tile.m_tiles <= kMostTiles; ++tile.m_tiles) {
+            const int64_t stores =
+                tables.rotations * problem.stride[0] * problem.stride[1] * tile.dst_channels * tile.m_tiles;
+            if (n / 2 * tables.accumulators * tile.m_tiles > accumulator_registers(problem, tables, tile)) break;
+            if (stores > kMostUnrolledStores) break;
+            if (tables.runs() * tile.m_tiles * products(problem) > kMostUnrolledProducts) break;
+            consider_flat(tile, problem, tables, device, best);
+            consider_blocks(tile, problem, tables, device, best);
         }
     }
+    best.windows = best.clocks > 0 && stream_packed_words(problem, tables, best) * 4 > kMostPackedBytes;
     return best;
+}
+
+int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    const int64_t channel_tiles = cuts(problem.dst_channels_per_group(), tile.dst_channels);
+    const int64_t steps =
+        tile.steps * cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
+    const int64_t slots = tile.windows ? tables.entries() : tables.rotations * tables.slots;
+    return problem.groups * channel_tiles * steps * stream_parts(problem) * tables.uses() * slots *
+           tile.dst_channels * 8;
 }
 
 } // namespace tconv3d::cuda

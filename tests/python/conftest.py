@@ -12,6 +12,17 @@ ISAS = [isa["name"] for isa in MACHINE["isas"] if isa["available"]]
 FORCED = ["reference", *ISAS]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", default="0/1", help="I/N: of every N tests the I-th, from 0 (tools/test-python cuts so)")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    index, count = map(int, config.getoption("--part").split("/"))
+    config.hook.pytest_deselected(items=[item for place, item in enumerate(items) if place % count != index])
+    items[:] = items[index::count]
+
+
 def pytest_report_header() -> list[str]:
     absent = [f"{isa['name']} ({isa['why']})" for isa in MACHINE["isas"] if not isa["available"]]
     return [f"tconv3d on: {', '.join(FORCED)}; not on: {', '.join(absent) or 'none'}"]

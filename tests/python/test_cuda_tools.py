@@ -12,8 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from tconv3d import _library
+
 if not torch.cuda.is_available():
     pytest.skip("PyTorch sees no CUDA GPU", allow_module_level=True)
+
+
+IMPLEMENTATIONS = _library.cuda_machine()["implementations"]
 
 
 def in_a_process(code: str, **environment: str) -> str:
@@ -80,18 +85,30 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "net_unet3_s2op1" in table
     rows = json.loads(file.read_text())["rows"]
     assert len(rows) == 2
-    assert all(
-        row["agrees"] and set(row["sides"]) == {"default", "tuned ncdhw", "tuned ndhwc", "tconv3d"} for row in rows
-    )
+    for row in rows:
+        assert row["agrees"]
+        assert set(row["sides"]) == {"default", "tuned ncdhw", "tuned ndhwc", "tconv3d"}
+        assert row["sides"]["tconv3d"]["implementation"] in IMPLEMENTATIONS
+        assert row["sides"]["tconv3d"]["description"]
+        for side in row["sides"].values():
+            assert ("device_us" in side) == (row["floor_ms"] < 0.01)
+    shortest = min(rows, key=lambda row: row["floor_ms"])["sides"]["tconv3d"]
+    assert 1 < shortest["device_us"] < 1.5e3 * shortest["ms"]
 
 
-def test_kernelbench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kernelbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "kernelbench"))
     run = importlib.import_module("run")
     monkeypatch.setattr(run, "TIMED_SECONDS", 0.0)
-    monkeypatch.setattr(sys, "argv", ["run.py", "--device", "cuda", "--scale", "small"])
-    for tf32 in (True, False):
-        torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = True
+    file = tmp_path / "results.json"
+    for more in ([], ["--no-tf32"]):
+        arguments = ["run.py", "--device", "cuda", "--scale", "small", "--json", str(file), *more]
+        monkeypatch.setattr(sys, "argv", arguments)
         assert run.main() == 0, capsys.readouterr().out
+        results = json.loads(file.read_text())
+        assert results["tf32"] == (not more)
+        assert len(results["results"]) == 8
+        assert all(result["best_ms"] == min(result["torch_ms"], result["tuned_ms"]) for result in results["results"])
     for name in ("run", "reference", *(name for name in sys.modules if name.startswith("level"))):
         sys.modules.pop(name, None)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..fallback import torch_conv_transpose3d
 from ..problem import Problem
+from .bench_row import device_us
 from .cases import GPU_TOLERANCE, parameters, random_tensor, relative_error
 from .gpu import measure, measure_gpu_rates, sets_past_l2
 from .modes import mode_of, switch_tf32
@@ -41,6 +42,8 @@ SIDES = {
 class Work:
     side: str
     problems: list[str]
+    #: Those of them that are timed in a row of calls too.
+    short: list[str]
     seconds: float
     repeats: int
     seed: int
@@ -78,9 +81,16 @@ def _measure(problem: Problem, side: Side, work: Work) -> dict[str, Any]:
     sets = sets_past_l2(float(problem.facts()["bytes"]))
     tensors = [_tensors(problem) for _ in range(sets)]
     compute = _tconv3d if side.tconv3d else _torch
-    measured = measure(lambda index: compute(problem, *tensors[index]), sets, work.seconds, work.repeats)
+
+    def call(index: int) -> Tensor:
+        return compute(problem, *tensors[index])
+
+    measured = measure(call, sets, work.seconds, work.repeats)
     answer = asdict(measured)
+    if str(problem) in work.short:
+        answer["device_us"] = device_us(call, sets, measured.call_us)
     if side.tconv3d:
+        answer["implementation"], answer["description"] = _implementation(problem)
         answer["error"] = _error(problem, *tensors[0])
         answer["agrees"] = answer["error"] <= GPU_TOLERANCE[mode_of(problem)]
     return answer
@@ -98,6 +108,14 @@ def _tconv3d(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
 
 def _torch(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
     return torch_conv_transpose3d(src, weight, None, *parameters(problem))
+
+
+def _implementation(problem: Problem) -> tuple[str, str]:
+    """The name of what runs, and what it says of itself."""
+    explained = torch.ops.tconv3d.cuda_explain(str(problem), "", torch.cuda.current_device())
+    line = next(line for line in explained.splitlines() if line.startswith("implementation "))
+    name, _, description = line.partition(" ")[2].partition(":")
+    return name.strip(), description.strip()
 
 
 def _error(problem: Problem, src: Tensor, weight: Tensor) -> float:

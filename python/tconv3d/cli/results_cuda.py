@@ -14,7 +14,8 @@ from .results import geometric_means, versions
 from .table import table
 from .timing import geometric_mean
 
-#: What a process measured for one problem: the fields of `gpu.Measured`, or `failed` with the reason.
+#: What a process measured for one problem: the fields of `gpu.Measured`, `device_us` of a short problem, and of tconv3d
+#: its `error`, `agrees`, `implementation` and `description`; or `failed` with the reason.
 Answer = dict[str, Any]
 
 #: Problems whose floor is shorter are launches more than work, and left out of the mean over floors.
@@ -52,6 +53,15 @@ class Row:
     def extra_mib(self, side: str) -> float:
         return float(self.sides[side].get("extra_bytes", "nan")) / 2**20
 
+    @property
+    def implementation(self) -> str:
+        return str(self.sides["tconv3d"].get("implementation", "none"))
+
+    def device_us(self, side: str) -> str:
+        """Only short problems are timed so."""
+        measured = self.sides[side].get("device_us")
+        return "" if measured is None else f"{measured:.1f}"
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -74,6 +84,7 @@ def bars(rows: list[Row]) -> list[Bar]:
 def summary(rows: list[Row], rates: dict[str, Rates]) -> str:
     header = ["problem", "mode", "default ms", "best ms", "tconv3d ms", "floor ms", "TFLOP/s", "GB/s", "× floor"]
     header += ["best × floor", "default/ours", "best/ours", "extra MiB", "best's", "call µs", "default's"]
+    header += ["device µs", "best's", "implementation"]
     lines = [table(header, [_cells(row) for row in rows]), ""]
     lines += [f"geometric mean, {kind}: {mean:.2f}×" for kind, mean in geometric_means(bars(rows)).items()]
     lines += [_over_floors(kind, rows) for kind in dict.fromkeys(row.kind for row in rows)]
@@ -120,6 +131,8 @@ def _cells(row: Row) -> list[str]:
         *(f"{ms / ours:.2f}×" for ms in (default, best)),
         *(f"{row.extra_mib(side):.1f}" for side in ("tconv3d", row.best)),
         *(f"{float(row.sides[side].get('call_us', 'nan')):.0f}" for side in ("tconv3d", "default")),
+        *(row.device_us(side) for side in ("tconv3d", row.best)),
+        row.implementation,
     ]
 
 

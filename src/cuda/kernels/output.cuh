@@ -48,18 +48,26 @@ __device__ __forceinline__ void store_row(Storage* first, const Compute (&values
     }
 }
 
-/// The first `count` of kCount outputs that lie side by side from `index` on, in one access where they can move so:
-/// `aligned` promises that dst + index and preactivation + index are multiples of kCount elements.
+/// The first `count` of kCount values, bias added, that lie side by side from `index` on, along w or, where
+/// kChannelStride is 1, along channels. They move in one access where they can: `aligned` promises that dst + index and
+/// preactivation + index are multiples of kCount elements.
+template <int kChannelStride, int kCount>
+__device__ __forceinline__ void store_values(const Output& output, Compute (&values)[kCount], int channel,
+                                             int64_t index, int count, bool aligned) {
+    if constexpr (kSavesPreactivation) store_row(output.preactivation + index, values, count, aligned);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        if (i < count) values[i] = epilogue(values[i], output.operands, channel + i * kChannelStride, index + i);
+    }
+    store_row(output.dst + index, values, count, aligned);
+}
+
+/// Outputs of one channel, side by side along w.
 template <int kCount>
 __device__ __forceinline__ void store_outputs(const Output& output, const Compute (&sums)[kCount], Compute bias,
                                               int channel, int64_t index, int count, bool aligned) {
     Compute values[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) values[i] = sums[i] + bias;
-    if constexpr (kSavesPreactivation) store_row(output.preactivation + index, values, count, aligned);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-        if (i < count) values[i] = epilogue(values[i], output.operands, channel, index + i);
-    }
-    store_row(output.dst + index, values, count, aligned);
+    store_values<0>(output, values, channel, index, count, aligned);
 }

@@ -35,19 +35,6 @@ __device__ __forceinline__ uint16_t float_to_f16(float value) {
     return bits;
 }
 
-/// Two values in one word, `low` in the lower half.
-__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
-    uint32_t word;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-}
-
-__device__ __forceinline__ uint32_t pack_f16(float low, float high) {
-    uint32_t word;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-}
-
 /// Rounds to tf32, ties away from zero. Without it the tensor cores cut the low bits off.
 __device__ __forceinline__ uint32_t float_to_tf32(float value) {
     uint32_t bits;
@@ -63,41 +50,28 @@ __device__ __forceinline__ uint32_t load_shared(uint32_t shared_src) {
     return word;
 }
 
+__device__ __forceinline__ void load_shared(uint32_t (&words)[4], uint32_t shared_src) {
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(shared_src)
+                 : "memory");
+}
+
 __device__ __forceinline__ void store_shared(uint32_t shared_dst, float value) {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared_dst), "f"(value) : "memory");
 }
 
-/// Waits for the 128 threads that name the same barrier, 1 to 15.
-__device__ __forceinline__ void sync_warpgroup(int barrier) {
-    asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
+__device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t (&words)[4]) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared_dst), "r"(words[0]), "r"(words[1]),
+                 "r"(words[2]), "r"(words[3])
+                 : "memory");
 }
 
 // ---- Asynchronous copies by the computing threads ----
 
-/// Copies kBytes (4, 8 or 16; both addresses aligned to it), of which the first `valid_bytes` are read and the rest
-/// become zero. 16 bytes pass by L1.
-template <int kBytes>
-__device__ __forceinline__ void copy_async(uint32_t shared_dst, const void* src, int valid_bytes = kBytes) {
-    static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "cp.async moves 4, 8 or 16 bytes");
-    if constexpr (kBytes == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_dst), "l"(src), "r"(valid_bytes)
-                     : "memory");
-    } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_dst), "l"(src), "n"(kBytes),
-                     "r"(valid_bytes)
-                     : "memory");
-    }
-}
-
-/// Closes the group of this thread's copies so far.
-__device__ __forceinline__ void copy_async_commit() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/// Waits until at most kPending of this thread's groups are under way.
-template <int kPending>
-__device__ __forceinline__ void copy_async_wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+/// Copies 16 bytes between addresses aligned to it, past L1.
+__device__ __forceinline__ void copy_async(uint32_t shared_dst, const void* src) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_dst), "l"(src) : "memory");
 }
 
 // ---- Tensor cores, one warp at a time ----
@@ -105,14 +79,6 @@ __device__ __forceinline__ void copy_async_wait() {
 /// Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
 __device__ __forceinline__ void load_matrices(uint32_t (&matrices)[4], uint32_t shared_row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
-                 : "r"(shared_row)
-                 : "memory");
-}
-
-/// The same, each matrix transposed.
-__device__ __forceinline__ void load_matrices_transposed(uint32_t (&matrices)[4], uint32_t shared_row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                  : "r"(shared_row)
                  : "memory");
@@ -143,13 +109,13 @@ __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], c
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// ---- Barriers in shared memory, 8 bytes each (sm_90a) ----
+// ---- Barriers in shared memory, 8 bytes each ----
 
 __device__ __forceinline__ void barrier_init(uint32_t shared_barrier, int arrivals) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_barrier), "r"(arrivals) : "memory");
 }
 
-/// After barrier_init and before __syncthreads: makes the barriers visible to the copy engine.
+/// After barrier_init and before __syncthreads: makes the barriers visible to the copy engine (sm_90a).
 __device__ __forceinline__ void fence_barrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async;" ::: "memory");
@@ -159,7 +125,12 @@ __device__ __forceinline__ void barrier_arrive(uint32_t shared_barrier) {
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_barrier) : "memory");
 }
 
-/// Arrives, and has the phase wait for this many bytes of copies too.
+/// Arrives once all copy_async of this thread so far have been done.
+__device__ __forceinline__ void copy_async_arrive(uint32_t shared_barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_barrier) : "memory");
+}
+
+/// Arrives, and has the phase wait for this many bytes of copies too (sm_90a).
 __device__ __forceinline__ void barrier_arrive_expect(uint32_t shared_barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_barrier), "r"(bytes) : "memory");
 }
@@ -168,7 +139,12 @@ __device__ __forceinline__ void barrier_arrive_expect(uint32_t shared_barrier, i
 __device__ __forceinline__ void barrier_wait(uint32_t shared_barrier, int parity) {
     asm volatile("{\n"
                  ".reg .pred done;\n"
+#if __CUDA_ARCH__ >= 900
                  "again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
+#else
+                 "again: mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
+#endif
+
                  "@!done bra again;\n"
                  "}" ::"r"(shared_barrier),
                  "r"(parity)
@@ -203,11 +179,6 @@ __device__ __forceinline__ void copy_box(uint32_t shared_dst, const TensorMap& m
                  "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_dst),
                  "l"(&map), "r"(shared_barrier), "r"(w), "r"(h), "r"(d), "r"(c), "r"(n)
                  : "memory");
-}
-
-/// Fetches the description of a tensor ahead of its first copy.
-__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
 // ---- Warpgroup matrix multiplication (sm_90a) ----

@@ -65,3 +65,15 @@ template <typename Element, int kCount>
 struct alignas(sizeof(Element) * kCount) Pack {
     Element elements[kCount];
 };
+
+/// The unsigned type of that many bytes, for elements that only travel.
+template <int kBytes>
+struct Unsigned;
+template <>
+struct Unsigned<2> {
+    using Type = uint16_t;
+};
+template <>
+struct Unsigned<4> {
+    using Type = uint32_t;
+};

@@ -1,0 +1,286 @@
+#pragma once
+
+// How src and weights get into the stages. The copy engine brings them where addresses allow; where they lie as planes
+// of a channel, or fp32 is to be split, two warps arrange them into cores.
+#include "storage.cuh"
+#include "stream_shape.cuh"
+
+namespace {
+
+// ---- Weights ----
+
+/// Where rotations are not written out, the packed weights hold each ring's taps twice in a row but one: the window that
+/// starts where the slice says gives every slot its tap.
+__device__ __forceinline__ int window(int ring, int slice) {
+    const int length = kRingLength[ring];
+    return (length - slice % length) % length;
+}
+
+struct WeightCopy {
+    const unsigned char* from;
+    int to, bytes;
+};
+
+constexpr int kRowBytes = kCoTile * 32; // of a slot
+constexpr int kPackedBlockBytes = kWindows ? kRingEntry[kDPhases] * kRowBytes : kBlockBytes;
+
+/// Copies that fill a stage with the weights of a group of taps.
+__device__ __forceinline__ int weight_copies(int group) {
+    return kWindows ? kSteps * kParts * group_uses(group) * kDPhases : 1;
+}
+
+__device__ __forceinline__ WeightCopy weight_copy(const Walk& walk, int group, int index) {
+    const int64_t tile = static_cast<int64_t>(walk.item.group) * walk.args.co_tiles + walk.item.co_tile;
+    const int64_t turn = kWindows ? tile : tile * kRotations + walk.slice % kRotations;
+    const int64_t first = ((turn * kChunks + walk.chunk) * kUses + kGroupUse[group]) * (kSteps * kParts);
+    if constexpr (!kWindows) return {walk.args.weights + first * kPackedBlockBytes, 0, group_bytes(group)};
+    const int block = index / kDPhases, ring = index % kDPhases;
+    if (kRingLength[ring] == 0) return {nullptr, 0, 0};
+    return {walk.args.weights + (first + block) * kPackedBlockBytes +
+                (kRingEntry[ring] + window(ring, walk.slice)) * kRowBytes,
+            block * kBlockBytes + kRingStart[ring] * kRowBytes, kRingLength[ring] * kRowBytes};
+}
+
+// ---- By the copy engine (sm_90a): the lanes of one warp share the copies of a stage ----
+
+/// The first column of a staged plane.
+__device__ __forceinline__ int first_column(const Item& item) {
+    return item.q_w + kDeltaMinW - kLead;
+}
+
+/// TMA wants the start of a row on 16 bytes: the box of a plane begins up to kRawAlign - 1 columns early.
+__device__ __forceinline__ int raw_column(const Item& item) {
+    return first_column(item) & ~(kRawAlign - 1);
+}
+
+__device__ __forceinline__ void copy_src(const Walk& walk, const ptx::TensorMap& map, uint32_t to, uint32_t barrier,
+                                         int lane) {
+    const Item& item = walk.item;
+    const int channel = walk.chunk * kSteps * kChannelStep, row = item.q_h + kDeltaMinH;
+    if constexpr (kSource == kSourcePlanes) {
+        if (lane == 0)
+            ptx::copy_box(to, map, item.n * kGroups + item.group, channel, walk.slice, row, raw_column(item), barrier);
+    } else {
+        constexpr int kCoreChannels = 4 * kWordChannels;
+        for (int box = lane; box < 2 * kSteps * kImages; box += 32) {
+            const int group = box % (2 * kSteps), image = box / (2 * kSteps);
+            if (item.n + image >= walk.args.batch) continue;
+            ptx::copy_box(to + group * kPlaneBytes + image * (kPlaneRows * kPitch * 16), map,
+                          (item.n + image) * walk.args.depth + walk.slice, row, first_column(item), item.group,
+                          channel + group * kCoreChannels, barrier);
+        }
+    }
+}
+
+/// Bytes that copy_src brings.
+__device__ __forceinline__ int src_bytes(const Walk& walk) {
+    if constexpr (kSource == kSourcePlanes) return kRawBoxBytes;
+    return min(kImages, walk.args.batch - walk.item.n) * 2 * kSteps * (kPlaneRows * kPitch * 16);
+}
+
+/// Where the copy engine puts src: into the stages, or to where warps take it from.
+__device__ __forceinline__ void produce_src(const StreamArgs& args, const ptx::TensorMap& map, const Pipeline& pipe,
+                                            int lane) {
+    const Buffers& to = kHasRaw ? pipe.raw : pipe.src;
+    int s = 0;
+    for (Walk walk(args); !walk.done(); walk.next(), ++s) {
+        to.wait_freed(s);
+        if (lane == 0) ptx::barrier_arrive_expect(to.filled(s), src_bytes(walk));
+        __syncwarp();
+        copy_src(walk, map, to.at(s), to.filled(s), lane);
+    }
+}
+
+__device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
+    const Buffers& to = pipe.weights;
+    int s = 0;
+    for (Walk walk(args); !walk.done(); walk.next()) {
+        for (int group = 0; group < kTapGroups; ++group, ++s) {
+            to.wait_freed(s);
+            if (lane == 0) ptx::barrier_arrive_expect(to.filled(s), group_bytes(group));
+            __syncwarp();
+            for (int i = lane; i < weight_copies(group); i += 32) {
+                const WeightCopy copy = weight_copy(walk, group, i);
+                if (copy.bytes > 0) ptx::copy_bulk(to.at(s) + copy.to, copy.from, copy.bytes, to.filled(s));
+            }
+        }
+    }
+}
+
+/// Weights with cp.async: every lane's copies arrive at the barrier when they are done.
+__device__ __forceinline__ void load_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
+    const Buffers& to = pipe.weights;
+    int s = 0;
+    for (Walk walk(args); !walk.done(); walk.next()) {
+        for (int group = 0; group < kTapGroups; ++group, ++s) {
+            to.wait_freed(s);
+            for (int i = 0; i < weight_copies(group); ++i) {
+                const WeightCopy copy = weight_copy(walk, group, i);
+                for (int byte = lane * 16; byte < copy.bytes; byte += 512)
+                    ptx::copy_async(to.at(s) + copy.to + byte, copy.from + byte);
+            }
+            ptx::copy_async_arrive(to.filled(s));
+        }
+    }
+}
+
+// ---- By warps ----
+
+struct Core {
+    uint32_t words[4];
+};
+
+/// The address of channel 0 of a group at a voxel, in planes as the copy engine brings them.
+__device__ __forceinline__ uint32_t raw_address(uint32_t raw, const Voxel& voxel, int group, int shift) {
+    constexpr int kPlane = kPlaneRows * kRawPitch;
+    const int first = (voxel.image * kSteps * kChannelStep + group * 4 * kWordChannels) * kPlane;
+    return raw + (first + voxel.row * kRawPitch + voxel.column + shift) * (4 / kWordChannels);
+}
+constexpr int kRawChannelBytes = kPlaneRows * kRawPitch * (4 / kWordChannels);
+
+/// One position in fp32.
+__device__ __forceinline__ Core core_from_plane(uint32_t from) {
+    Core core;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) core.words[i] = ptx::load_shared(from + i * kRawChannelBytes);
+    return core;
+}
+
+/// Two neighbouring positions in 16 bits: a word of a plane has both, a word of a core has two channels.
+__device__ __forceinline__ void cores_from_plane(Core (&cores)[2], uint32_t from) {
+    uint32_t channels[8];
+#pragma unroll
+    for (int c = 0; c < 8; ++c) channels[c] = ptx::load_shared(from + c * kRawChannelBytes);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        cores[0].words[i] = __byte_perm(channels[2 * i], channels[2 * i + 1], 0x5410);
+        cores[1].words[i] = __byte_perm(channels[2 * i], channels[2 * i + 1], 0x7632);
+    }
+}
+
+/// The elements of one core row, as words.
+template <typename Load>
+__device__ __forceinline__ Core gather_core(Load load_channel) {
+    Core core;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if constexpr (kWordChannels == 1) {
+            core.words[i] = load_channel(i);
+        } else {
+            core.words[i] = load_channel(2 * i) | load_channel(2 * i + 1) << 16;
+        }
+    }
+    return core;
+}
+
+/// src as it lies, one element at a time: rows that the copy engine cannot take.
+__device__ __forceinline__ Core core_from_src(const Walk& walk, const Voxel& voxel, int group) {
+    using Element = typename Unsigned<4 / kWordChannels>::Type;
+    const StreamArgs& args = walk.args;
+    const int n = walk.item.n + voxel.image;
+    const int h = walk.item.q_h + kDeltaMinH + voxel.row, w = first_column(walk.item) + voxel.column;
+    const int channel = walk.chunk * kSteps * kChannelStep + group * 4 * kWordChannels;
+    const bool inside = voxel.image < kImages && n < args.batch && h >= 0 && h < args.src_h && w >= 0 && w < args.src_w;
+    const int64_t area = static_cast<int64_t>(args.src_h) * args.src_w, volume = area * args.depth;
+    const int64_t place = walk.slice * area + static_cast<int64_t>(h) * args.src_w + w;
+    constexpr int kChannels = kGroups * kCi;
+    const int64_t first = kChannelsLast ? (n * volume + place) * kChannels + walk.item.group * kCi + channel
+                                        : (static_cast<int64_t>(n) * kChannels + walk.item.group * kCi + channel) *
+                                                  volume + place;
+    const int64_t stride = kChannelsLast ? 1 : volume;
+    const Element* src = reinterpret_cast<const Element*>(args.src) + first;
+    return gather_core([&](int c) -> uint32_t {
+        return inside && channel + c < kCi ? static_cast<uint32_t>(__ldg(src + c * stride)) : 0u;
+    });
+}
+
+/// Stores one core row: rounded to tf32, or its two parts where fp32 is split, or as it is.
+__device__ __forceinline__ void put_core(uint32_t to, const Core& core) {
+    if constexpr (kParts == 2) {
+        Core high, low;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float value = __uint_as_float(core.words[i]);
+            high.words[i] = ptx::float_to_tf32(value);
+            low.words[i] = ptx::float_to_tf32(value - __uint_as_float(high.words[i]));
+        }
+        ptx::store_shared(to, high.words);
+        ptx::store_shared(to + kPartBytes, low.words);
+    } else if constexpr (kWordChannels == 1 && kSource == kSourceGlobal) {
+        Core rounded;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) rounded.words[i] = ptx::float_to_tf32(__uint_as_float(core.words[i]));
+        ptx::store_shared(to, rounded.words);
+    } else {
+        ptx::store_shared(to, core.words);
+    }
+}
+
+constexpr int kLoaded = kImages * kPlaneRows * kPitch; // positions
+
+/// Fills the cores of a stage from planes of 16-bit elements, two positions at a time: kLead and an even pitch see to it
+/// that they are one word of a plane.
+__device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
+    const int shift = first_column(walk.item) - raw_column(walk.item);
+#pragma unroll 1
+    for (int position = 2 * thread; position < kLoaded; position += 2 * kArrangingWarps * 32) {
+        const uint32_t from = raw_address(raw, voxel_at(position), 0, shift);
+#pragma unroll 1
+        for (int group = 0; group < 2 * kSteps; ++group) {
+            Core cores[2];
+            cores_from_plane(cores, from + group * 8 * kRawChannelBytes);
+            put_core(to + group * kPlaneBytes + position * 16, cores[0]);
+            put_core(to + group * kPlaneBytes + position * 16 + 16, cores[1]);
+        }
+    }
+}
+
+/// The same from anything else. A lane takes a position of two groups, all loads before the first store; of one, where
+/// its elements come one by one from src.
+__device__ __forceinline__ void arrange_cores(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
+    constexpr int kAtOnce = kSource == kSourceGlobal ? 1 : 2;
+    const int shift = first_column(walk.item) - raw_column(walk.item);
+#pragma unroll 1
+    for (int position = thread; position < kLoaded; position += kArrangingWarps * 32) {
+        const Voxel voxel = voxel_at(position);
+#pragma unroll 1
+        for (int group = 0; group < 2 * kSteps; group += kAtOnce) {
+            const int place = group * kPlaneBytes + position * 16;
+            Core cores[kAtOnce];
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                if constexpr (kSource == kSourcePlanes) {
+                    cores[i] = core_from_plane(raw_address(raw, voxel, group + i, shift));
+                } else if constexpr (kSource == kSourceRawCores) {
+                    ptx::load_shared(cores[i].words, raw + place + i * kPlaneBytes);
+                } else {
+                    cores[i] = core_from_src(walk, voxel, group + i);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) put_core(to + place + i * kPlaneBytes, cores[i]);
+        }
+    }
+}
+
+__device__ __forceinline__ void arrange(const StreamArgs& args, const Pipeline& pipe, int thread) {
+    int s = 0;
+    for (Walk walk(args); !walk.done(); walk.next(), ++s) {
+        if constexpr (kHasRaw) pipe.raw.wait_filled(s);
+        pipe.src.wait_freed(s);
+        const uint32_t to = pipe.src.at(s), raw = kHasRaw ? pipe.raw.at(s) : 0;
+        if constexpr (kSource == kSourcePlanes && kWordChannels == 2) {
+            arrange_halves(walk, to, raw, thread);
+        } else {
+            arrange_cores(walk, to, raw, thread);
+        }
+        if constexpr (kWgmma) ptx::fence_shared_async();
+        __syncwarp();
+        if (thread % 32 == 0) {
+            ptx::barrier_arrive(pipe.src.filled(s));
+            if constexpr (kHasRaw) ptx::barrier_arrive(pipe.raw.freed(s));
+        }
+    }
+}
+
+} // namespace

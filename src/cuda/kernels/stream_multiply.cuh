@@ -1,0 +1,163 @@
+#pragma once
+
+// The products of one stage. Both engines keep sums in the same registers: a warp of a warpgroup has 16 rows of each
+// m64 tile, and a lane of it rows g and g + 8, columns 2t and 2t + 1 of every 8, with g = lane / 4 and t = lane % 4.
+#include "stream_shape.cuh"
+
+namespace {
+
+struct Accumulators {
+    float sums[kMTiles][kAccPhases * kN / 2];
+};
+
+// ---- wgmma (sm_90a) ----
+
+/// One wgmma for each run of a group: the taps of the plane at one offset whose sums lie side by side. `cores` and
+/// `weights` are descriptors; a position is 16 bytes, their unit.
+template <int Group, int Run>
+__device__ __forceinline__ void multiply_runs(float (&sums)[kAccPhases * kN / 2], uint64_t cores, uint64_t weights) {
+    if constexpr (Run < kGroupRun[Group + 1]) {
+        const uint64_t a = cores + kRunOffset[Run];
+        const uint64_t b = weights + ((kRunUse[Run] - kGroupUse[Group]) * kBlockBytes >> 4);
+        wgmma<Run>(sums, a, b);
+        if constexpr (kParts == 2) {
+            wgmma<Run>(sums, a, b + (group_uses(Group) * kBlockBytes >> 4));
+            wgmma<Run>(sums, a + (kPartBytes >> 4), b);
+        }
+        multiply_runs<Group, Run + 1>(sums, cores, weights);
+    }
+}
+
+template <int Group, int M>
+__device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores, uint64_t weights) {
+    if constexpr (M < kMTiles) {
+        multiply_runs<Group, kGroupRun[Group]>(
+            acc.sums[M], cores + tile_position(threadIdx.x / 128 * kMTiles + M), weights);
+        multiply_tiles<Group, M + 1>(acc, cores, weights);
+    }
+}
+
+template <int Group>
+__device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t cores, uint32_t weights) {
+#pragma unroll 1
+    for (int step = 0; step < kSteps; ++step) {
+        ptx::wgmma_fence();
+        multiply_tiles<Group, 0>(acc,
+                                 ptx::wgmma_descriptor(cores + step * 2 * kPlaneBytes, kPlaneBytes, kCoreStride * 16,
+                                                       ptx::Swizzle::none),
+                                 ptx::wgmma_descriptor(weights + step * (group_bytes(Group) / kSteps), 128, 256,
+                                                       ptx::Swizzle::none));
+    }
+    ptx::wgmma_commit();
+}
+
+// ---- mma.sync ----
+
+/// The fragments of a warp's 16 rows of each m64 tile at one offset: cores as they lie.
+__device__ __forceinline__ void load_rows(uint32_t (&a)[kMTiles][4], uint32_t cores, int offset) {
+    const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m)
+        ptx::load_matrices(a[m], cores + (row_position(m, row) + offset) * 16 + lane / 16 * kPlaneBytes);
+}
+
+/// 8 columns of a run, of all m64 tiles.
+template <int Run, int Block>
+__device__ __forceinline__ void multiply_block(Accumulators& acc, const uint32_t (&a)[kMTiles][4],
+                                               const uint32_t (&b)[2]) {
+    constexpr int kFirst = kRunFirst[Run] * (kN / 2) + Block * 4;
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+        float (&sums)[kAccPhases * kN / 2] = acc.sums[m];
+        float c[4] = {sums[kFirst], sums[kFirst + 1], sums[kFirst + 2], sums[kFirst + 3]};
+        multiply_fragments(c, a[m], b);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[kFirst + i] = c[i];
+    }
+}
+
+/// Two blocks of 8 columns at a time: their four cores are one load.
+template <int Run, int Block>
+__device__ __forceinline__ void multiply_blocks(Accumulators& acc, const uint32_t (&a)[kParts][kMTiles][4],
+                                                uint32_t weights, int part_bytes) {
+    constexpr int kBlocks = kRunCount[Run] * kN / 8;
+    if constexpr (Block < kBlocks) {
+        const int lane = threadIdx.x % 32;
+        uint32_t b[kParts][4];
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+            // Past the last block its neighbour's weights are read, and not used.
+            ptx::load_matrices(b[part], weights + part * part_bytes + Block * 256 + lane * 16);
+        }
+        const uint32_t left[2] = {b[0][0], b[0][1]}, right[2] = {b[0][2], b[0][3]};
+        multiply_block<Run, Block>(acc, a[0], left);
+        if constexpr (Block + 1 < kBlocks) multiply_block<Run, Block + 1>(acc, a[0], right);
+        if constexpr (kParts == 2) {
+            const uint32_t low_left[2] = {b[1][0], b[1][1]}, low_right[2] = {b[1][2], b[1][3]};
+            multiply_block<Run, Block>(acc, a[0], low_left);
+            multiply_block<Run, Block>(acc, a[1], left);
+            if constexpr (Block + 1 < kBlocks) {
+                multiply_block<Run, Block + 1>(acc, a[0], low_right);
+                multiply_block<Run, Block + 1>(acc, a[1], right);
+            }
+        }
+        multiply_blocks<Run, Block + 2>(acc, a, weights, part_bytes);
+    }
+}
+
+template <int Group, int Run>
+__device__ __forceinline__ void multiply_run(Accumulators& acc, uint32_t cores, uint32_t weights) {
+    if constexpr (Run < kGroupRun[Group + 1]) {
+        uint32_t a[kParts][kMTiles][4];
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) load_rows(a[part], cores + part * kPartBytes, kRunOffset[Run]);
+        multiply_blocks<Run, 0>(acc, a, weights + (kRunUse[Run] - kGroupUse[Group]) * kBlockBytes,
+                                group_uses(Group) * kBlockBytes);
+        multiply_run<Group, Run + 1>(acc, cores, weights);
+    }
+}
+
+template <int Group>
+__device__ __forceinline__ void multiply_by_mma(Accumulators& acc, uint32_t cores, uint32_t weights) {
+#pragma unroll 1
+    for (int step = 0; step < kSteps; ++step) {
+        multiply_run<Group, kGroupRun[Group]>(acc, cores + step * 2 * kPlaneBytes,
+                                              weights + step * (group_bytes(Group) / kSteps));
+    }
+}
+
+// ---- Either ----
+
+template <int Group>
+__device__ __forceinline__ void multiply_group(Accumulators& acc, uint32_t cores, uint32_t weights) {
+    if constexpr (kWgmma) {
+        multiply_by_wgmma<Group>(acc, cores, weights);
+    } else {
+        multiply_by_mma<Group>(acc, cores, weights);
+    }
+}
+
+/// Returns when the products of all groups but the last `kPending` are in the sums.
+template <int kPending>
+__device__ __forceinline__ void wait_products() {
+    if constexpr (kWgmma) ptx::wgmma_wait<kPending>();
+}
+
+/// Multiplies a stage of src with all groups of taps. `w` counts the stages of weights. While one group is multiplied,
+/// the one before it is given back.
+template <int Group>
+__device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, int& w, bool first) {
+    if constexpr (Group < kTapGroups) {
+        pipe.weights.wait_filled(w);
+        multiply_group<Group>(acc, pipe.src.at(s), pipe.weights.at(w));
+        wait_products<1>();
+        if (threadIdx.x % 32 == 0 && (Group > 0 || !first)) {
+            ptx::barrier_arrive(pipe.weights.freed(w - 1));
+            if (Group == 0) ptx::barrier_arrive(pipe.src.freed(s - 1));
+        }
+        ++w;
+        multiply_stage<Group + 1>(acc, pipe, s, w, first);
+    }
+}
+
+} // namespace

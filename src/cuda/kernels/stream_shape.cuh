@@ -1,0 +1,161 @@
+#pragma once
+
+// What the roles of the streamed kernel agree on: its arguments, its work items, its stages, its positions.
+//
+// A staged plane is a row of positions, one for each voxel of the tile and its halo, image after image, row after row.
+// A position holds 16 bytes of channels; the planes of the channels that follow lie behind it. So 8 neighbouring
+// positions are one core of a K-major operand, and a tap is a constant distance between positions.
+//
+// Constants from the host (stream_source.cpp):
+//   kCi kCo kGroups kChannelStep kSteps             channels of a group, of one k step; k steps of a stage
+//   kCoTile kN kMTiles kConsumers                   columns of a work item: kN = slots * kCoTile; m64 tiles, warpgroups
+//   kImages kTileH kTileW                           positions q of a work item
+//   kPlaneRows kPitch kPositions kLead              the staged plane; columns in front of those that taps read
+//   kCoreStride                                     positions between the cores of an m64 tile
+//   kBlocksH kBlocksW                               m64 tiles of an image where cores follow its rows, else 0
+//   kStages kWeightStages kRawStages kRaw…          of src, of weights, of src before warps arrange it
+//   kParts kSource kStore                           2 parts where fp32 is split; where src comes from, how dst is stored
+//   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
+//   kDPhases kRingLength kRingStart kRingEntry kRingDelta kRotations   accumulator slots along D
+//   kWindows                                        the weights hold windows of the rings, not every rotation
+//   kRuns kRunOffset kRunUse kUses kTapGroups kGroupRun kGroupUse      taps of the plane, in groups that share a stage
+//   kAccPhase kAccPhases                            sums of a phase (h, w)
+#include "ptx.cuh"
+
+namespace {
+
+// The values of kSource and kStore.
+constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3;
+constexpr int kStoreVoxel = 0, kStoreVoxelPairs = 1, kStoreTurned = 2, kStoreChannels = 3;
+
+constexpr int kWordChannels = kChannelStep / 8; // channels in 32 bits
+constexpr int kThreads = (kConsumers + 1) * 128; // beside consumers, a warpgroup that fills the stages
+constexpr int kPlaneBytes = kPositions * 16;
+constexpr int kPartBytes = 2 * kSteps * kPlaneBytes;
+constexpr int kStageBytes = kParts * kPartBytes;
+constexpr int kBlockBytes = kN * 32; // the weights of one tap of the plane and one k step
+constexpr int kChunks = (kCi + kSteps * kChannelStep - 1) / (kSteps * kChannelStep); // stages of a slice
+constexpr bool kArranged = kSource != kSourceCores; // warps write the cores, instead of the copy engine
+constexpr bool kHasRaw = kSource == kSourcePlanes || kSource == kSourceRawCores;
+constexpr int kArrangingWarps = 2;
+
+/// Uses and bytes of a group of taps.
+__host__ __device__ constexpr int group_uses(int group) {
+    return kGroupUse[group + 1] - kGroupUse[group];
+}
+__host__ __device__ constexpr int group_bytes(int group) {
+    return kSteps * kParts * group_uses(group) * kBlockBytes;
+}
+
+struct StreamArgs {
+    const unsigned char* weights; // packed
+    const unsigned char* src;
+    int64_t dst_slice; // voxels of an output slice
+    int batch, depth, src_h, src_w;
+    int dst_d, dst_h, dst_w;
+    int q_end_d, q_end_h, q_end_w;
+    int tiles_h, tiles_w, segments, segment_length, co_tiles, items;
+};
+
+/// One work item: a tile of the plane, a range of q along D, some output channels of a group, some images.
+struct Item {
+    int co_tile, group, q_w, q_h, q_d, q_d_end, n;
+};
+
+__device__ __forceinline__ Item item_at(const StreamArgs& args, int index) {
+    Item item;
+    item.co_tile = index % args.co_tiles;
+    index /= args.co_tiles;
+    item.group = index % kGroups;
+    index /= kGroups;
+    item.q_w = index % args.tiles_w * kTileW;
+    index /= args.tiles_w;
+    item.q_h = index % args.tiles_h * kTileH;
+    index /= args.tiles_h;
+    item.q_d = index % args.segments * args.segment_length;
+    item.q_d_end = min(item.q_d + args.segment_length, args.q_end_d);
+    item.n = index / args.segments * kImages;
+    return item;
+}
+
+/// The stages of a CTA in the order in which every role passes them: items, their slices, their blocks of channels.
+struct Walk {
+    const StreamArgs& args;
+    int index, slice, last, chunk;
+    Item item;
+
+    __device__ __forceinline__ explicit Walk(const StreamArgs& of) : args(of), index(blockIdx.x) { enter(); }
+    __device__ __forceinline__ bool done() const { return index >= args.items; }
+    /// Goes to the first item from here on that meets a slice of src.
+    __device__ __forceinline__ void enter() {
+        for (; !done(); index += gridDim.x) {
+            item = item_at(args, index);
+            slice = max(item.q_d + kDeltaMinD, 0);
+            last = min(item.q_d_end - 1 + kDeltaMaxD, args.depth - 1);
+            chunk = 0;
+            if (slice <= last) return;
+        }
+    }
+    __device__ __forceinline__ void next() {
+        if (++chunk < kChunks) return;
+        chunk = 0;
+        if (++slice <= last) return;
+        index += gridDim.x;
+        enter();
+    }
+};
+
+/// A ring of buffers in shared memory, each with a barrier that says it is filled and one that says it is free again.
+struct Buffers {
+    uint32_t data, barriers;
+    int bytes, count;
+    __device__ uint32_t at(int s) const { return data + s % count * bytes; }
+    __device__ uint32_t filled(int s) const { return barriers + s % count * 16; }
+    __device__ uint32_t freed(int s) const { return filled(s) + 8; }
+    __device__ void wait_filled(int s) const { ptx::barrier_wait(filled(s), s / count & 1); }
+    __device__ void wait_freed(int s) const {
+        if (s >= count) ptx::barrier_wait(freed(s), (s / count - 1) & 1);
+    }
+};
+
+/// What the roles hand to one another.
+struct Pipeline {
+    Buffers src, weights, raw;
+    uint32_t end;
+    __device__ __forceinline__ explicit Pipeline(uint32_t shared) {
+        const uint32_t barriers = shared, data = shared + 1024;
+        src = {data, barriers, kStageBytes, kStages};
+        weights = {src.data + kStages * kStageBytes, barriers + 256, kWeightStageBytes, kWeightStages};
+        raw = {weights.data + kWeightStages * kWeightStageBytes, barriers + 512, kRawBytes, kRawStages};
+        end = raw.data + kRawStages * kRawBytes;
+    }
+};
+
+/// The first position of an m64 tile; tiles follow one another through the warpgroups.
+__device__ __forceinline__ int tile_position(int tile) {
+    if constexpr (kBlocksW == 0) return tile * 64;
+    constexpr int kWidth = kBlocksW == 0 ? 1 : kBlocksW, kBlocks = kBlocksH == 0 ? 1 : kBlocksH * kWidth;
+    const int image = tile / kBlocks, block = tile % kBlocks;
+    return (image * kPlaneRows + block / kWidth * 8) * kPitch + block % kWidth * 8;
+}
+
+/// The position of one of the eight cores' rows of this thread's warpgroup's m64 tile m.
+__device__ __forceinline__ int row_position(int m, int row) {
+    return tile_position(threadIdx.x / 128 * kMTiles + m) + row / 8 * kCoreStride + row % 8;
+}
+
+/// Where a position lies in the tile.
+struct Voxel {
+    int image, row, column;
+};
+
+__device__ __forceinline__ Voxel voxel_at(int position) {
+    Voxel voxel;
+    voxel.image = kImages == 1 ? 0 : position / (kPlaneRows * kPitch);
+    const int rest = position - voxel.image * (kPlaneRows * kPitch);
+    voxel.row = rest / kPitch;
+    voxel.column = rest % kPitch;
+    return voxel;
+}
+
+} // namespace
