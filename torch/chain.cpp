@@ -1,4 +1,5 @@
 #include "chain.hpp"
+#include "text.hpp"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -51,7 +52,7 @@ at::Tensor apply_step(const Step& step, const at::Tensor& x, const std::vector<a
     case StepKind::residual_mul:
         return x * operand;
     }
-    TORCH_CHECK(false, "unknown epilogue step ", static_cast<int>(step.kind));
+    TORCH_CHECK(false, text("unknown epilogue step ", static_cast<int>(step.kind)));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include "chain.hpp"
 #include "convert.hpp"
+#include "text.hpp"
 
 namespace tconv3d::ops {
 
@@ -52,7 +53,7 @@ at::Tensor grad_input(const Step& step, const at::Tensor& grad, const at::Tensor
     case StepKind::residual_mul:
         return grad * operands[static_cast<size_t>(step.operand)];
     }
-    TORCH_CHECK(false, "unknown epilogue step ", static_cast<int>(step.kind));
+    TORCH_CHECK(false, text("unknown epilogue step ", static_cast<int>(step.kind)));
 }
 
 /// The same from the step's output, for the steps that Epilogue::saved() counts on.
@@ -69,7 +70,7 @@ at::Tensor grad_input_from_output(const Step& step, const at::Tensor& grad, cons
     case StepKind::tanh:
         return at::tanh_backward(grad, y);
     default:
-        TORCH_CHECK(false, "the derivative of ", name(step.kind), " does not follow from its output");
+        TORCH_CHECK(false, text("the derivative of ", name(step.kind), " does not follow from its output"));
     }
 }
 

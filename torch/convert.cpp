@@ -1,4 +1,5 @@
 #include "convert.hpp"
+#include "text.hpp"
 
 namespace tconv3d::ops {
 
@@ -17,21 +18,23 @@ DType dtype(const at::Tensor& tensor) {
     case at::kHalf:
         return DType::f16;
     default:
-        TORCH_CHECK_NOT_IMPLEMENTED(false, "tconv3d is not implemented for ", tensor.scalar_type(),
-                                    "; it takes Float, Double, BFloat16 and Half");
+        TORCH_CHECK_NOT_IMPLEMENTED(false, text("tconv3d is not implemented for ", tensor.scalar_type(),
+                                                "; it takes Float, Double, BFloat16 and Half"));
     }
 }
 
 void check_rank(const char* name, const at::Tensor& tensor) {
-    TORCH_CHECK(tensor.dim() == kRank, "expected a 5-D ", name, ", but got ", name, " with ", tensor.dim(),
-                " dimensions");
+    TORCH_CHECK(tensor.dim() == kRank,
+                text("expected a 5-D ", name, ", but got ", name, " with ", tensor.dim(), " dimensions"));
 }
 
 void check_same_kind(const char* name, const at::Tensor& tensor, const char* like_name, const at::Tensor& like) {
-    TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), "expected ", name, " and ", like_name,
-                " to have the same dtype, but got ", tensor.scalar_type(), " and ", like.scalar_type());
-    TORCH_CHECK(tensor.device() == like.device(), "expected ", name, " and ", like_name,
-                " to be on the same device, but got ", tensor.device(), " and ", like.device());
+    TORCH_CHECK(tensor.scalar_type() == like.scalar_type(),
+                text("expected ", name, " and ", like_name, " to have the same dtype, but got ", tensor.scalar_type(),
+                     " and ", like.scalar_type()));
+    TORCH_CHECK(tensor.device() == like.device(),
+                text("expected ", name, " and ", like_name, " to be on the same device, but got ", tensor.device(),
+                     " and ", like.device()));
 }
 
 Extents spatial(const at::Tensor& tensor) {
@@ -52,8 +55,8 @@ Problem with_geometry(const Geometry& geometry, const at::Tensor& first, const a
 
 int64_t dst_channels(const at::Tensor& weight, int64_t groups) {
     TORCH_CHECK(groups >= 1 && groups <= weight.size(0) && weight.size(0) % groups == 0,
-                "expected groups to be at least 1 and to divide the first size of weight, but got groups=", groups,
-                " and weight of size ", weight.sizes());
+                text("expected groups to be at least 1 and to divide the first size of weight, but got groups=", groups,
+                     " and weight of size ", weight.sizes()));
     return weight.size(1) * groups;
 }
 
@@ -71,8 +74,8 @@ Extents src_of(Problem problem, const Extents& dst) {
 
 void check_grad_dst(const Problem& problem, const at::Tensor& grad_dst) {
     const std::vector<int64_t> expected = dst_sizes(problem);
-    TORCH_CHECK(grad_dst.sizes() == expected, "expected grad_dst of size ", at::IntArrayRef(expected), " for ",
-                problem.str(), ", but got grad_dst of size ", grad_dst.sizes());
+    TORCH_CHECK(grad_dst.sizes() == expected, text("expected grad_dst of size ", at::IntArrayRef(expected), " for ",
+                                                   problem.str(), ", but got grad_dst of size ", grad_dst.sizes()));
 }
 
 void check_operand_kinds(at::TensorList operands, const at::Tensor& like) {
@@ -84,8 +87,9 @@ void check_operand_kinds(at::TensorList operands, const at::Tensor& like) {
 void check_operand_size(const Step& step, const at::Tensor& operand, const Problem& problem) {
     const std::vector<int64_t> expected =
         takes_channel(step.kind) ? std::vector<int64_t>{problem.dst_channels} : dst_sizes(problem);
-    TORCH_CHECK(operand.sizes() == expected, "expected operand ", step.operand, " of the epilogue (", name(step.kind),
-                ") to have size ", at::IntArrayRef(expected), ", but got size ", operand.sizes());
+    TORCH_CHECK(operand.sizes() == expected,
+                text("expected operand ", step.operand, " of the epilogue (", name(step.kind), ") to have size ",
+                     at::IntArrayRef(expected), ", but got size ", operand.sizes()));
 }
 
 } // namespace
@@ -120,8 +124,9 @@ void check_fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTe
 Problem fwd_problem(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
                     const Geometry& geometry) {
     check_fwd(src, weight, bias, {});
-    TORCH_CHECK(src.size(1) == weight.size(0), "expected src to have ", weight.size(0),
-                " channels for a weight of size ", weight.sizes(), ", but got src of size ", src.sizes());
+    TORCH_CHECK(src.size(1) == weight.size(0),
+                text("expected src to have ", weight.size(0), " channels for a weight of size ", weight.sizes(),
+                     ", but got src of size ", src.sizes()));
     Problem problem = with_geometry(geometry, src, weight);
     problem.direction = Direction::fwd;
     problem.batch = src.size(0);
@@ -131,8 +136,8 @@ Problem fwd_problem(const at::Tensor& src, const at::Tensor& weight, const Optio
     problem.kernel = spatial(weight);
     problem.validate();
     TORCH_CHECK(!bias.has_value() || !bias->defined() || bias->sizes() == at::IntArrayRef(problem.dst_channels),
-                "expected bias to be 1-dimensional with ", problem.dst_channels, " elements, but got bias of size ",
-                bias->sizes());
+                text("expected bias to be 1-dimensional with ", problem.dst_channels,
+                     " elements, but got bias of size ", bias->sizes()));
     return problem;
 }
 
@@ -183,8 +188,9 @@ Epilogue parsed_epilogue(Text text) {
 }
 
 void check_operands(const Epilogue& epilogue, at::TensorList operands, const Problem& problem, const at::Tensor& like) {
-    TORCH_CHECK(operands.size() == static_cast<size_t>(epilogue.operand_count()), "the epilogue '", epilogue.str(),
-                "' takes ", epilogue.operand_count(), " operands, but got ", operands.size());
+    TORCH_CHECK(operands.size() == static_cast<size_t>(epilogue.operand_count()),
+                text("the epilogue '", epilogue.str(), "' takes ", epilogue.operand_count(), " operands, but got ",
+                     operands.size()));
     check_operand_kinds(operands, like);
     for (const Step& step : epilogue.steps())
         if (step.operand >= 0) check_operand_size(step, operands[static_cast<size_t>(step.operand)], problem);
@@ -199,8 +205,8 @@ Epilogue checked_epilogue(Text text, at::TensorList operands, const Problem& pro
 void check_saved(const at::Tensor& saved, const Epilogue& epilogue, const at::Tensor& grad_dst) {
     if (epilogue.saved() == Saved::nothing) return;
     check_same_kind("saved", saved, "grad_dst", grad_dst);
-    TORCH_CHECK(saved.sizes() == grad_dst.sizes(), "expected saved to have the size of grad_dst, ", grad_dst.sizes(),
-                ", but got size ", saved.sizes());
+    TORCH_CHECK(saved.sizes() == grad_dst.sizes(), text("expected saved to have the size of grad_dst, ",
+                                                        grad_dst.sizes(), ", but got size ", saved.sizes()));
 }
 
 std::vector<int64_t> src_sizes(const Problem& problem) {

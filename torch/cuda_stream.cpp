@@ -1,4 +1,5 @@
 #include "cuda_stream.hpp"
+#include "text.hpp"
 
 #include <cstdint>
 #include <type_traits>
@@ -44,8 +45,8 @@ const Entry& entry() {
 void* current_stream(int device) {
     if (entry().get_current_stream != nullptr) {
         void* stream = nullptr;
-        TORCH_CHECK(entry().get_current_stream(device, &stream) == 0, "PyTorch has no current stream on CUDA device ",
-                    device);
+        TORCH_CHECK(entry().get_current_stream(device, &stream) == 0,
+                    text("PyTorch has no current stream on CUDA device ", device));
         return stream;
     }
     TORCH_CHECK(entry().handle_of != nullptr, current_stream_failure());

@@ -6,6 +6,7 @@
 
 #include "convert.hpp"
 #include "tensors.hpp"
+#include "text.hpp"
 
 /// Sizes and strides without data. Known sizes go through the same Problem, and the same errors, as on the CPU; only
 /// symbolic ones (torch.compile with dynamic shapes) are expressions of their own.
@@ -56,8 +57,8 @@ at::Tensor fwd_meta(const at::Tensor& src, const at::Tensor& weight, const Optio
     check_fwd(src, weight, bias, operands);
     const at::MemoryFormat dst_format = common_format(src, weight);
     if (!have_known_sizes({src, weight, bias.value_or(at::Tensor())}) || !have_known_sizes(operands)) {
-        TORCH_CHECK(src.sym_size(1) == weight.sym_size(0), "expected src to have ", weight.sym_size(0),
-                    " channels, but got ", src.sym_size(1));
+        TORCH_CHECK(src.sym_size(1) == weight.sym_size(0),
+                    text("expected src to have ", weight.sym_size(0), " channels, but got ", src.sym_size(1)));
         return make_symbolic(symbolic_dst_sizes(src, weight, geometry), src, dst_format);
     }
     const Problem problem = fwd_problem(src, weight, bias, geometry);

@@ -1,4 +1,5 @@
 #include "ops.hpp"
+#include "text.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -43,8 +44,8 @@ Geometry Geometry::unpacked(at::IntArrayRef packed) {
 }
 
 Extents extents(const char* argument, at::IntArrayRef values) {
-    TORCH_CHECK(values.size() == 3, "expected ", argument, " to have 3 values (d, h, w), but got ", argument, "=",
-                values);
+    TORCH_CHECK(values.size() == 3,
+                text("expected ", argument, " to have 3 values (d, h, w), but got ", argument, "=", values));
     return {values[0], values[1], values[2]};
 }
 

@@ -96,22 +96,22 @@ struct StreamTile {
     int64_t images;
     int64_t h;
     int64_t w;
-    int64_t m_tiles;     ///< of 64 positions, per consumer warpgroup
-    int64_t blocks_h;    ///< m64 tiles of 8 × 8 voxels in an image, where its cores follow the rows; else 0
+    int64_t m_tiles;  ///< of 64 positions, per consumer warpgroup
+    int64_t blocks_h; ///< m64 tiles of 8 × 8 voxels in an image, where its cores follow the rows; else 0
     int64_t blocks_w;
-    int64_t rows;        ///< of a staged plane
+    int64_t rows; ///< of a staged plane
     int64_t pitch;
-    int64_t lead;        ///< columns in front of those that taps read
-    int64_t positions;   ///< that a staged plane has room for
-    int64_t steps;       ///< k steps of a stage
-    int64_t stages;      ///< of src
+    int64_t lead;      ///< columns in front of those that taps read
+    int64_t positions; ///< that a staged plane has room for
+    int64_t steps;     ///< k steps of a stage
+    int64_t stages;    ///< of src
     int64_t stage_bytes;
-    int64_t tap_groups;  ///< of the plane's taps: a stage of weights holds one
+    int64_t tap_groups; ///< of the plane's taps: a stage of weights holds one
     int64_t weight_stages;
     int64_t weight_stage_bytes;
     bool windows; ///< the packed weights hold windows of the rings, because all rotations would be too much memory
     int64_t raw_pitch;
-    int64_t raw_bytes;   ///< of a stage as the copy engine brings it, where warps arrange it
+    int64_t raw_bytes; ///< of a stage as the copy engine brings it, where warps arrange it
     int64_t raw_stages;
     int64_t segments; ///< along D
     int64_t segment_length;

@@ -132,8 +132,8 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTile& tile) 
         .constant("kCoTiles", cuts(problem.dst_channels_per_group(), tile.dst_channels))
         .constant("kMTiles", tile.m_tiles)
         .constant("kConsumers", kStreamConsumers)
-        // Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168 for
-        // each of 384 threads: more would wait for ever.
+        // Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168
+        // for each of 384 threads: more would wait for ever.
         .constant("kConsumerRegisters", tile.source == StreamSource::global ? 224 : 232)
         .constant("kProducerRegisters", tile.source == StreamSource::global ? 56 : 40)
         .constant("kImages", tile.images)
@@ -155,8 +155,8 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTile& tile) 
         .constant("kRawPitch", tile.raw_pitch)
         .constant("kRawBytes", tile.raw_bytes)
         .constant("kRawStages", tile.raw_stages)
-        .constant("kRawBoxBytes", tile.images * tile.steps * stream_channel_step(problem) * tile.rows *
-                                      tile.raw_pitch * bytes_per_element(problem.dtype));
+        .constant("kRawBoxBytes", tile.images * tile.steps * stream_channel_step(problem) * tile.rows * tile.raw_pitch *
+                                      bytes_per_element(problem.dtype));
 }
 
 /// What both kernels of the family are told.

@@ -33,14 +33,20 @@ int64_t products(const Problem& problem) {
 }
 
 /// A consumer thread's registers for sums: beside them it needs addresses, more of them for many products, and for
-/// outputs that wait to be stored together.
+/// outputs that wait to be stored together. Where fp32 is split it has all sums twice.
 int64_t accumulator_registers(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    const bool split = stream_parts(problem) == 2;
     // mma.sync takes its operands from registers too, and none change hands.
-    if (tile.engine == StreamEngine::mma)
-        return stream_parts(problem) == 2 ? 84 - 20 * tile.m_tiles : 84 - 14 * tile.m_tiles;
+    if (tile.engine == StreamEngine::mma) return split ? 56 - 16 * tile.m_tiles : 84 - 14 * tile.m_tiles;
+    if (split) return 88;
     if (tables.uses() > 32) return 140;
-    const bool needs_more = channels_last(problem) || tables.runs() * products(problem) > 24;
+    const bool needs_more = channels_last(problem) || tables.runs() > 24;
     return needs_more || tile.source == StreamSource::global ? 176 : 192;
+}
+
+/// Groups of taps at least: where fp32 is split, products of few taps are summed up before they are rounded.
+int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
+    return stream_parts(problem) == 2 ? cuts(tables.runs(), 3) : 1;
 }
 
 /// The copy engine takes rows of a multiple of 16 bytes.
@@ -64,8 +70,8 @@ int64_t halo(const StreamTables& tables, size_t dim) {
     return tables.delta_max[dim] - tables.delta_min[dim];
 }
 
-/// Rows and pitch of a staged plane. Planes of 16-bit elements are arranged by pairs of columns, the first of them even;
-/// pairs are stored of columns too; images that the copy engine brings one by one want full cores.
+/// Rows and pitch of a staged plane. Planes of 16-bit elements are arranged by pairs of columns, the first of them
+/// even; pairs are stored of columns too; images that the copy engine brings one by one want full cores.
 bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     const bool pairs = tile.source == StreamSource::planes && is_16_bit(problem);
     tile.lead = pairs && tables.delta_min[2] % 2 != 0 ? 1 : 0;
@@ -79,9 +85,7 @@ bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tab
         while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
     }
     const int64_t tiles = tile.m_tiles * kConsumers;
-    const int64_t last = tile.blocks_w > 0
-                             ? (tile.images * tile.rows - halo(tables, 1)) * tile.pitch
-                             : tiles * 64 + 1;
+    const int64_t last = tile.blocks_w > 0 ? (tile.images * tile.rows - halo(tables, 1)) * tile.pitch : tiles * 64 + 1;
     const int64_t reach = halo(tables, 1) * tile.pitch + halo(tables, 2) + tile.lead;
     tile.positions = round_up(std::max(tile.images * tile.rows * tile.pitch, last + reach), 8);
     return tile.pitch <= kMostBox && tile.rows <= kMostBox;
@@ -94,8 +98,8 @@ bool set_raw(StreamTile& tile, const Problem& problem) {
     tile.raw_stages = 1;
     if (tile.source == StreamSource::planes) {
         tile.raw_pitch = round_up(tile.pitch + align - 1, align);
-        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * tile.rows *
-                                      tile.raw_pitch * bytes_per_element(problem.dtype),
+        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * tile.rows * tile.raw_pitch *
+                                      bytes_per_element(problem.dtype),
                                   128);
         tile.raw_stages = 2;
     } else if (tile.source == StreamSource::raw_cores) {
@@ -126,7 +130,8 @@ bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& ta
     tile.stage_bytes = stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
     for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
         const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;
-        for (tile.tap_groups = 1; tile.tap_groups <= tables.runs(); tile.tap_groups += cuts(tile.tap_groups, 2)) {
+        for (tile.tap_groups = least_tap_groups(problem, tables); tile.tap_groups <= tables.runs();
+             tile.tap_groups += cuts(tile.tap_groups, 2)) {
             tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, tile.tap_groups);
             if (room < 3 * tile.weight_stage_bytes) continue;
             tile.weight_stages = std::min(room / tile.weight_stage_bytes, kMostWeightStages);
@@ -163,9 +168,10 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
     const double weights = static_cast<double>(tile.steps * stream_parts(problem) * tables.uses()) * columns * 32;
     const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 24;
     shared += (core_rows * 16 * (arranged ? 3 : 1) + weights) / 128;
-    constexpr double kStageOverhead = 40, kGroupOverhead = 40;
+    constexpr double kStageOverhead = 40;
+    const double group_overhead = stream_parts(problem) == 2 ? 300 : 40;
     return std::max({tensor, shared, arrange, copied}) + kStageOverhead +
-           kGroupOverhead * static_cast<double>(tile.tap_groups);
+           group_overhead * static_cast<double>(tile.tap_groups);
 }
 
 /// How much longer stores take where channels are planes. A core's eight voxels fill whole sectors where rows and cores
@@ -201,8 +207,7 @@ void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& p
         if (cuts(depth, length) != segments) continue;
         const int64_t waves = cuts(tiles * segments, multiprocessors);
         // Slices outside src cost nothing.
-        const double slices =
-            static_cast<double>(std::min(length + halo(tables, 0), problem.src[0]));
+        const double slices = static_cast<double>(std::min(length + halo(tables, 0), problem.src[0]));
         // While one warpgroup stores the other may multiply: the longer of the two counts, and some of the other.
         const double multiply = slices * per_slice, store = static_cast<double>(length) * stores;
         const double clocks =
@@ -222,7 +227,8 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
     if (tile.images > 1 && problem.groups > 1) return;
     if (!set_plane(tile, problem, tables)) return;
     const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
-    for (tile.steps = 1; tile.steps <= std::min<int64_t>(4, all_steps); tile.steps *= 2) {
+    const int64_t most_steps = stream_parts(problem) == 2 ? 1 : std::min<int64_t>(4, all_steps);
+    for (tile.steps = 1; tile.steps <= most_steps; tile.steps *= 2) {
         if (all_steps % tile.steps != 0) return;
         if (!set_raw(tile, problem)) return;
         if (!set_stages(tile, problem, tables, device.shared_memory_per_block)) return;
@@ -246,7 +252,7 @@ void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& 
         consider(tile, problem, tables, device, best);
         const int64_t plane = (tile.h + halo(tables, 1) + 7) * pitch;
         if (cut > 1 || tile.h < rows || plane > room) continue;
-        tile.images = std::min(problem.batch, room / plane);
+        tile.images = std::max<int64_t>(std::min(problem.batch, room / plane), 1);
         consider(tile, problem, tables, device, best);
     }
 }
@@ -261,7 +267,7 @@ void consider_blocks(StreamTile tile, const Problem& problem, const StreamTables
         tile.w = tile.blocks_w * 8;
         tile.h = tile.blocks_h * 8;
         const bool whole = tile.blocks_w == most_w && tile.blocks_h == most_h;
-        tile.images = whole ? std::min(problem.batch, tiles / (most_h * most_w)) : 1;
+        tile.images = whole ? std::max<int64_t>(std::min(problem.batch, tiles / (most_h * most_w)), 1) : 1;
         consider(tile, problem, tables, device, best);
     }
 }
@@ -279,11 +285,12 @@ int64_t stream_parts(const Problem& problem) {
 std::string StreamTile::str() const {
     char text[200];
     const auto number = [](int64_t value) { return static_cast<long long>(value); };
-    std::snprintf(text, sizeof text,
-                  "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps and %lld groups of taps a stage, %lld segments "
-                  "along d, about %.0f us",
-                  number(images), number(h), number(w), blocks_w > 0 ? " in blocks" : "", number(dst_channels),
-                  number(steps), number(tap_groups), number(segments), clocks / 1755);
+    std::snprintf(
+        text, sizeof text,
+        "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps and %lld groups of taps a stage, %lld segments "
+        "along d, about %.0f us",
+        number(images), number(h), number(w), blocks_w > 0 ? " in blocks" : "", number(dst_channels), number(steps),
+        number(tap_groups), number(segments), clocks / 1755);
     return text;
 }
 
@@ -317,8 +324,8 @@ int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, 
     const int64_t steps =
         tile.steps * cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
     const int64_t slots = tile.windows ? tables.entries() : tables.rotations * tables.slots;
-    return problem.groups * channel_tiles * steps * stream_parts(problem) * tables.uses() * slots *
-           tile.dst_channels * 8;
+    return problem.groups * channel_tiles * steps * stream_parts(problem) * tables.uses() * slots * tile.dst_channels *
+           8;
 }
 
 } // namespace tconv3d::cuda

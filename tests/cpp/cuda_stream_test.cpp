@@ -236,8 +236,12 @@ void expect_compiles(const Problem& problem, StreamEngine engine) {
     const StreamTile tile = tile_of(problem, tables, engine);
     const int sm = device_for(engine).sm;
     const Compiled kernel = compile_for(sm, stream_request(problem, tables, tile, {}, true, false));
-    // No registers change hands where mma.sync multiplies: at four phases along w some addresses do not fit.
-    EXPECT_LE(kernel.spill_bytes, engine == StreamEngine::wgmma ? 0 : 128)
+    // No registers change hands where mma.sync multiplies: at four phases along w some addresses do not fit. Split
+    // fp32, which is never chosen, has all sums twice.
+    const bool strict = engine == StreamEngine::wgmma && stream_parts(problem) == 1;
+    EXPECT_LE(kernel.spill_bytes, strict                       ? 0
+                                  : stream_parts(problem) == 1 ? 128
+                                                               : 2048)
         << problem.str() << ", sm_" << sm << ", " << tile.str();
     EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << problem.str() << "\n" << kernel.log;
     EXPECT_EQ(compile_for(sm, stream_pack_request(problem, tables, tile)).spill_bytes, 0) << problem.str();

@@ -30,13 +30,6 @@ struct Slices {
     }
 };
 
-__device__ __forceinline__ void clear(Accumulators& acc) {
-#pragma unroll
-    for (int m = 0; m < kMTiles; ++m)
-#pragma unroll
-        for (int j = 0; j < kAccPhases * kN / 2; ++j) acc.sums[m][j] = 0.f;
-}
-
 __device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, const Pipeline& pipe) {
     Accumulators acc;
     const uint32_t buffer = pipe.end + threadIdx.x / 32 * kTurnBytes;
@@ -44,18 +37,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
 #pragma unroll 1
     for (Slices at(args); !at.done(); at.next()) {
         if (at.first()) clear(acc);
-        if (at.slice >= 0 && at.slice < args.depth) {
-#pragma unroll 1
-            for (int chunk = 0; chunk < kChunks; ++chunk, ++s) {
-                pipe.src.wait_filled(s);
-                multiply_stage<0>(acc, pipe, s, w, chunk == 0);
-            }
-            wait_products<0>();
-            if (threadIdx.x % 32 == 0) {
-                ptx::barrier_arrive(pipe.weights.freed(w - 1));
-                ptx::barrier_arrive(pipe.src.freed(s - 1));
-            }
-        }
+        if (at.slice >= 0 && at.slice < args.depth) multiply_slice(acc, pipe, s, w);
         finish_slice<0>(acc, args, output, at.item, at.slice, (at.slice + kRotationRound) % kRotations, buffer);
     }
 }

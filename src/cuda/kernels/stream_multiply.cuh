@@ -10,6 +10,20 @@ struct Accumulators {
     float sums[kMTiles][kAccPhases * kN / 2];
 };
 
+__device__ __forceinline__ void clear(Accumulators& acc) {
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m)
+#pragma unroll
+        for (int j = 0; j < kAccPhases * kN / 2; ++j) acc.sums[m][j] = 0.f;
+}
+
+__device__ __forceinline__ void add(Accumulators& acc, const Accumulators& more) {
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m)
+#pragma unroll
+        for (int j = 0; j < kAccPhases * kN / 2; ++j) acc.sums[m][j] += more.sums[m][j];
+}
+
 // ---- wgmma (sm_90a) ----
 
 /// One wgmma for each run of a group: the taps of the plane at one offset whose sums lie side by side. `cores` and
@@ -143,6 +157,11 @@ __device__ __forceinline__ void wait_products() {
     if constexpr (kWgmma) ptx::wgmma_wait<kPending>();
 }
 
+/// Gives stages back, each warp for itself.
+__device__ __forceinline__ void give_back(uint32_t barrier) {
+    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barrier);
+}
+
 /// Multiplies a stage of src with all groups of taps. `w` counts the stages of weights. While one group is multiplied,
 /// the one before it is given back.
 template <int Group>
@@ -151,12 +170,47 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
         pipe.weights.wait_filled(w);
         multiply_group<Group>(acc, pipe.src.at(s), pipe.weights.at(w));
         wait_products<1>();
-        if (threadIdx.x % 32 == 0 && (Group > 0 || !first)) {
-            ptx::barrier_arrive(pipe.weights.freed(w - 1));
-            if (Group == 0) ptx::barrier_arrive(pipe.src.freed(s - 1));
-        }
+        if (Group > 0 || !first) give_back(pipe.weights.freed(w - 1));
+        if (Group == 0 && !first) give_back(pipe.src.freed(s - 1));
         ++w;
         multiply_stage<Group + 1>(acc, pipe, s, w, first);
+    }
+}
+
+/// The same in fp32. Tensor cores cut off what a sum has no room for, always towards zero: after hundreds of products
+/// more is lost than fp32 loses by rounding. So each group's products have sums of their own, which are added rounded.
+template <int Group>
+__device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
+                                                       int s, int& w) {
+    if constexpr (Group < kTapGroups) {
+        clear(group);
+        pipe.weights.wait_filled(w);
+        multiply_group<Group>(group, pipe.src.at(s), pipe.weights.at(w));
+        wait_products<0>();
+        give_back(pipe.weights.freed(w));
+        if (Group == kTapGroups - 1) give_back(pipe.src.freed(s));
+        add(acc, group);
+        ++w;
+        multiply_stage_rounded<Group + 1>(acc, group, pipe, s, w);
+    }
+}
+
+/// All stages of a slice; s and w count the stages of src and of weights.
+__device__ __forceinline__ void multiply_slice(Accumulators& acc, const Pipeline& pipe, int& s, int& w) {
+#pragma unroll 1
+    for (int chunk = 0; chunk < kChunks; ++chunk, ++s) {
+        pipe.src.wait_filled(s);
+        if constexpr (kParts == 2) {
+            Accumulators group;
+            multiply_stage_rounded<0>(acc, group, pipe, s, w);
+        } else {
+            multiply_stage<0>(acc, pipe, s, w, chunk == 0);
+        }
+    }
+    if constexpr (kParts == 1) {
+        wait_products<0>();
+        give_back(pipe.weights.freed(w - 1));
+        give_back(pipe.src.freed(s - 1));
     }
 }
 
