@@ -154,11 +154,12 @@ int64_t StreamTables::uses() const {
 
 std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups) {
     std::vector<TapGroup> begins;
+    const int64_t uses = std::max<int64_t>(tables.uses(), 1);
     int64_t run = 0, use = 0;
     for (const StreamOffset& offset : tables.offsets) {
         for (const StreamRun& next : offset.runs) {
             // The uses are cut into equal parts; a run belongs to the part that its first use lies in.
-            const int64_t group = use * groups / tables.uses();
+            const int64_t group = use * groups / uses;
             if (group >= static_cast<int64_t>(begins.size())) begins.push_back({run, use});
             ++run;
             use += next.count;

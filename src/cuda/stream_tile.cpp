@@ -315,7 +315,7 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
             consider_blocks(tile, problem, tables, device, best);
         }
     }
-    best.windows = best.clocks > 0 && stream_packed_words(problem, tables, best) * 4 > kMostPackedBytes;
+    if (best.dst_channels > 0) best.windows = stream_packed_words(problem, tables, best) * 4 > kMostPackedBytes;
     return best;
 }
 
