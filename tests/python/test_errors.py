@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -279,3 +281,28 @@ def test_ops_raise_runtime_errors(kind: str) -> None:
 def test_unknown_names_in_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "abacus")
     assert_mentions(error_of(lambda: conv_transpose3d(SRC, WEIGHT)), ("abacus", name))
+
+
+def parts_of_messages(source: str) -> list[int]:
+    """For each TORCH_CHECK of the source, how many arguments follow its condition."""
+    counts = []
+    for start in re.finditer(r"TORCH_CHECK\w*\(", source):
+        text = re.sub(r'"(\\.|[^"\\])*"', '""', source[start.end() :])
+        depth, commas = 1, 0
+        for character in text:
+            depth += (character in "([{") - (character in ")]}")
+            commas += depth == 1 and character == ","
+            if depth == 0:
+                break
+        counts.append(commas)
+    return counts
+
+
+def test_messages_are_made_without_streams() -> None:
+    """TORCH_CHECK sends several parts through a string stream, which loses them, or crashes, in a library that carries
+    its own copy of libstdc++. text() of torch/text.hpp joins them first."""
+    assert parts_of_messages('TORCH_CHECK(f(a, b), "x, y", g(1, 2)); TORCH_CHECK(c, text("(", n))') == [2, 1]
+    files = sorted((Path(__file__).resolve().parents[2] / "torch").glob("*.[ch]pp"))
+    assert files
+    for file in files:
+        assert all(count <= 1 for count in parts_of_messages(file.read_text())), file.name
