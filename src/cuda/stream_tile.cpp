@@ -40,6 +40,8 @@ int64_t accumulator_registers(const Problem& problem, const StreamTables& tables
     if (tile.engine == StreamEngine::mma) return split ? 56 - 16 * tile.m_tiles : 84 - 14 * tile.m_tiles;
     if (split) return 88;
     if (tables.uses() > 32) return 140;
+    // At stride 1 every store has a place of its own: they stay in registers too.
+    if (!channels_last(problem) && problem.stride[1] * problem.stride[2] == 1) return 160;
     const bool needs_more = channels_last(problem) || tables.runs() > 24;
     return needs_more || tile.source == StreamSource::global ? 176 : 192;
 }

@@ -58,10 +58,11 @@ __device__ __forceinline__ Slice slice_of(const StreamArgs& args, const Item& it
     return slice;
 }
 
-/// Makes the compiler believe that the value may be another one from here on. Otherwise it computes the places of all
-/// stores ahead, once, and keeps them in registers that the sums need.
+/// Where the sums leave no room for the places of all stores, makes the compiler believe that the value may be another
+/// one from here on. Otherwise it computes the places once, ahead, and keeps them in registers.
 __device__ __forceinline__ void forget(int& value) {
-    asm volatile("" : "+r"(value));
+    constexpr int kSums = kMTiles * kAccPhases * kN / 2, kPlaces = 8 * kMTiles, kRoom = kRuns > 24 ? 150 : 176;
+    if constexpr (kSums + kPlaces > kRoom) asm volatile("" : "+r"(value));
 }
 
 /// The outputs of a position: the one at phase (0, 0), counted from the slice's first, and which exist.
