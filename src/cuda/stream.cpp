@@ -19,7 +19,7 @@ struct StreamArgs {
     int64_t dst_slice;
     int32_t batch, depth, src_h, src_w;
     int32_t dst_d, dst_h, dst_w;
-    int32_t q_end_d, q_end_h, q_end_w;
+    int32_t q_end_d;
     int32_t tiles_h, tiles_w, segments, segment_length, co_tiles, items;
 };
 
@@ -42,8 +42,6 @@ StreamArgs arguments_of(const Problem& problem, const StreamTables& tables, cons
     args.dst_h = narrow(dst[1]);
     args.dst_w = narrow(dst[2]);
     args.q_end_d = narrow(tables.q_end[0]);
-    args.q_end_h = narrow(tables.q_end[1]);
-    args.q_end_w = narrow(tables.q_end[2]);
     args.tiles_h = narrow(cuts(tables.q_end[1], tile.h));
     args.tiles_w = narrow(cuts(tables.q_end[2], tile.w));
     args.segments = narrow(tile.segments);
@@ -101,17 +99,16 @@ public:
     StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, StreamEngine engine)
         : problem_(problem), epilogue_(epilogue), device_(device), tables_(problem),
           tile_(choose_stream_tile(problem, tables_, device, engine)), args_(arguments_of(problem, tables_, tile_)),
-          pack_(stream_pack_request(problem, tables_, tile_)),
+          packed_words_(stream_packed_words(problem, tables_, tile_)),
+          pack_(device, stream_pack_request(problem, tables_, tile_)),
           variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
                         return stream_request(problem, tables_, tile_, epilogue, has_bias, saves_preactivation);
                     })) {}
 
-    size_t workspace_bytes() const override {
-        return static_cast<size_t>(stream_packed_words(problem_, tables_, tile_)) * 4;
-    }
+    size_t workspace_bytes() const override { return static_cast<size_t>(packed_words_) * 4; }
 
     void load(const Arguments& arguments, void* stream) const override {
-        function(device_, pack_, stream);
+        pack_.get(stream);
         variants_.get(arguments, stream);
     }
 
@@ -137,8 +134,7 @@ private:
     void pack(const void* weight, void* stream, void* packed) const {
         constexpr int64_t kThreads = 256;
         std::array<void*, 2> kernel_arguments = {static_cast<void*>(&weight), static_cast<void*>(&packed)};
-        launch(function(device_, pack_, stream), {cuts(stream_packed_words(problem_, tables_, tile_), kThreads)},
-               {kThreads}, kernel_arguments.data(), stream);
+        launch(pack_.get(stream), {cuts(packed_words_, kThreads)}, {kThreads}, kernel_arguments.data(), stream);
     }
 
     Problem problem_;
@@ -147,7 +143,8 @@ private:
     StreamTables tables_;
     StreamTile tile_;
     StreamArgs args_;
-    KernelRequest pack_;
+    int64_t packed_words_;
+    LoadedFunction pack_;
     Variants variants_;
 };
 

@@ -8,19 +8,29 @@
 
 namespace tconv3d::cuda {
 
+/// A kernel that is compiled and loaded when it is first asked for, and found without a look-up after that.
+class LoadedFunction {
+public:
+    LoadedFunction(Device device, KernelRequest request);
+
+    const Function& get(Stream stream) const;
+
+private:
+    Device device_;
+    KernelRequest request_;
+    mutable std::atomic<const Function*> found_{nullptr};
+};
+
 /// One kernel in the forms that its arguments ask for: with bias or without, keeping the preactivation or not.
-/// A form is compiled and loaded when it is first asked for, and found without a look-up after that.
 class Variants {
 public:
     /// requests: by 2 · (has bias) + (saves preactivation).
-    Variants(Device device, std::array<KernelRequest, 4> requests);
+    Variants(const Device& device, const std::array<KernelRequest, 4>& requests);
 
     const Function& get(const Arguments& arguments, Stream stream) const;
 
 private:
-    Device device_;
-    std::array<KernelRequest, 4> requests_;
-    mutable std::array<std::atomic<const Function*>, 4> functions_{};
+    std::array<LoadedFunction, 4> forms_;
 };
 
 /// The requests of all forms; make(has_bias, saves_preactivation) gives one.

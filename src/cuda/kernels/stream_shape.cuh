@@ -53,7 +53,7 @@ struct StreamArgs {
     int64_t dst_slice; // voxels of an output slice
     int batch, depth, src_h, src_w;
     int dst_d, dst_h, dst_w;
-    int q_end_d, q_end_h, q_end_w;
+    int q_end_d;
     int tiles_h, tiles_w, segments, segment_length, co_tiles, items;
 };
 
