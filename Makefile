@@ -25,7 +25,7 @@ test-python: build ## the Python tests
 bench: build ## time tconv3d side by side with PyTorch
 	@$(RUN) -m tconv3d bench $(ARGS)
 
-lint: build ## warnings as errors, clang-format, clang-tidy, ruff
+lint: setup ## warnings as errors, clang-format, clang-tidy, ruff
 	@tools/lint
 
 build: setup ## build the PyTorch operators into python/tconv3d

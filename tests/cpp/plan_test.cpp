@@ -116,7 +116,7 @@ TEST(PlanExecute, CountsTheTensorsOfTheEpilogue) {
     Arguments arguments;
     arguments.src = arguments.weight = data.data();
     arguments.dst = data.data();
-    arguments.operands = {nullptr};
+    arguments.operands.push_back(nullptr);
     SerialExecutor executor;
     const Plan plan(kProblem, Epilogue::parse("relu channel_mul"));
     EXPECT_EQ(error_of([&] { plan.execute(arguments, executor); }),
