@@ -115,6 +115,7 @@ std::string output_source(const Problem& problem, const Epilogue& epilogue, bool
         .add(std::string("using Compute = ") + (in_double(problem) ? "double" : "float") + ";\n")
         .flag("kHasBias", has_bias)
         .flag("kSavesPreactivation", saves_preactivation)
+        .constant("kOperands", epilogue.operand_count())
         .constant("kOperandRoom", operand_room(epilogue))
         .add(epilogue_source(epilogue, in_double(problem)))
         .str();

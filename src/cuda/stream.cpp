@@ -156,6 +156,11 @@ std::string reject_extents(const Problem& problem) {
         problem.src[0] * problem.batch >= kLimit) {
         return "takes slices of fewer than 2^30 voxels, got " + str(problem.src) + " to " + str(dst);
     }
+    const int64_t neighbours = problem.layout == Layout::ndhwc ? problem.dst_channels : 1;
+    if (dst[1] * dst[2] * neighbours >= int64_t{1} << 31) {
+        return "takes slices of fewer than 2^31 outputs, got " + str(dst) + " of " + std::to_string(neighbours) +
+               " channels";
+    }
     if (problem.stride[0] * problem.stride[1] * problem.stride[2] > 64) {
         return "takes at most 64 phases, got stride " + str(problem.stride);
     }
@@ -174,10 +179,19 @@ std::string reject(const Problem& problem, const Device& device, StreamEngine en
     return items < int64_t{1} << 30 ? "" : "takes fewer than 2^30 work items, got " + std::to_string(items);
 }
 
-/// Microseconds. Split fp32 only runs when it is forced: the error of its sums has not been measured on a GPU.
+/// Products that make up an output, on average.
+double products_of_output(const Problem& problem) {
+    return static_cast<double>(problem.src_channels_per_group() * problem.taps()) /
+           static_cast<double>(problem.stride[0] * problem.stride[1] * problem.stride[2]);
+}
+
+/// Microseconds. Each product of split fp32 lacks its last bits. In long sums the rounding of every sum hides that; of
+/// few products the sums would be less accurate than PyTorch's.
 double cost(const Problem& problem, const Device& device, StreamEngine engine) {
-    if (stream_parts(problem) == 2) return std::numeric_limits<double>::infinity();
-    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 10;
+    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 10, kFewestProducts = 64;
+    if (stream_parts(problem) == 2 && products_of_output(problem) < kFewestProducts) {
+        return std::numeric_limits<double>::infinity();
+    }
     return kLaunches +
            choose_stream_tile(problem, StreamTables(problem), device, engine).clocks / kClocksPerMicrosecond;
 }

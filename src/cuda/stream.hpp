@@ -31,10 +31,11 @@ enum class StreamSource {
 
 /// How sums get into dst; the numbers are those of kernels/stream_shape.cuh.
 enum class StreamStore {
-    voxel,       ///< the phases of a voxel along w at once
-    voxel_pairs, ///< two voxels at once
-    turned,      ///< through shared memory
-    channels,    ///< neighbouring channels at once
+    voxel,    ///< the phases of a voxel along w, at once where they are aligned
+    joined,   ///< two phases along w, where rows of odd length align every second one
+    pairs,    ///< two voxels at once
+    quads,    ///< four of them
+    channels, ///< neighbouring channels at once
 };
 
 /// A D phase's accumulator slots: q lives in slot q mod length.
@@ -127,6 +128,9 @@ struct StreamTile {
 int64_t stream_channel_step(const Problem& problem);
 /// 2 where fp32 is multiplied as a sum of two tf32 parts.
 int64_t stream_parts(const Problem& problem);
+
+/// Neighbouring channels that a lane stores: up to 16 bytes, where the tile's channels are cut into such pieces.
+int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile);
 
 /// A group of taps: runs, counted through all offsets, and uses.
 struct TapGroup {

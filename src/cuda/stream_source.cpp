@@ -123,11 +123,15 @@ void add_uses(Prelude& prelude, const StreamTables& tables, const StreamTile& ti
 }
 
 void add_tile(Prelude& prelude, const Problem& problem, const StreamTile& tile) {
-    const bool wide = tile.store == StreamStore::channels && tile.dst_channels % 16 == 0;
+    const Extents dst = problem.dst();
     prelude.flag("kWgmma", tile.engine == StreamEngine::wgmma)
         .constant("kSource", static_cast<int64_t>(tile.source))
         .constant("kStore", static_cast<int64_t>(tile.store))
-        .constant("kLaneChannels", wide ? 4 : 2)
+        .constant("kLaneChannels", stream_lane_channels(problem, tile))
+        .flag("kSmallDst", problem.batch * problem.dst_channels * dst[0] * dst[1] * dst[2] < int64_t{1} << 31)
+        .flag("kAligned", dst[2] % problem.stride[2] == 0)
+        .constant("kLastRows", dst[1] - (dst[1] - 1) / problem.stride[1] * problem.stride[1])
+        .constant("kLastColumns", dst[2] - (dst[2] - 1) / problem.stride[2] * problem.stride[2])
         .constant("kCoTile", tile.dst_channels)
         .constant("kCoTiles", cuts(problem.dst_channels_per_group(), tile.dst_channels))
         .constant("kMTiles", tile.m_tiles)

@@ -32,18 +32,17 @@ int64_t products(const Problem& problem) {
     return stream_parts(problem) == 2 ? 3 : 1;
 }
 
-/// A consumer thread's registers for sums: beside them it needs addresses, more of them for many products, and for
-/// outputs that wait to be stored together. Where fp32 is split it has all sums twice.
+/// A consumer thread's registers for sums: beside them it needs the places and the bias of what it stores, and
+/// addresses, more of them for many products. Where fp32 is split it has all sums twice.
 int64_t accumulator_registers(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     const bool split = stream_parts(problem) == 2;
     // mma.sync takes its operands from registers too, and none change hands.
     if (tile.engine == StreamEngine::mma) return split ? 56 - 16 * tile.m_tiles : 84 - 14 * tile.m_tiles;
     if (split) return 88;
     if (tables.uses() > 32) return 140;
-    // At stride 1 every store has a place of its own: they stay in registers too.
-    if (!channels_last(problem) && problem.stride[1] * problem.stride[2] == 1) return 160;
-    const bool needs_more = channels_last(problem) || tables.runs() > 24;
-    return needs_more || tile.source == StreamSource::global ? 176 : 192;
+    const int64_t addresses = (tables.runs() > 24 ? 16 : 0) + (channels_last(problem) ? 12 : 0) +
+                              (tile.source == StreamSource::global ? 16 : 0);
+    return 204 - 4 * tile.m_tiles - tile.dst_channels / 4 - addresses;
 }
 
 /// Groups of taps at least: where fp32 is split, products of few taps are summed up before they are rounded.
@@ -60,12 +59,18 @@ StreamSource choose_source(const Problem& problem, StreamEngine engine) {
     return stream_parts(problem) == 2 ? StreamSource::raw_cores : StreamSource::cores;
 }
 
-/// Two voxels or two phases of one are stored at once where that is aligned in every row.
 StreamStore choose_store(const Problem& problem) {
     if (channels_last(problem)) return StreamStore::channels;
     const int64_t stride = problem.stride[2], width = problem.dst()[2];
-    if (stride == 1) return is_16_bit(problem) && width % 2 == 0 ? StreamStore::voxel_pairs : StreamStore::voxel;
-    return (stride == 2 || stride == 4) && width % stride == 0 ? StreamStore::voxel : StreamStore::turned;
+    if (stride == 2 && width % 2 != 0) return StreamStore::joined;
+    if (stride != 1 || !is_16_bit(problem) || width % 2 != 0) return StreamStore::voxel;
+    return width % 4 == 0 ? StreamStore::quads : StreamStore::pairs;
+}
+
+/// Voxels that are stored at once, and so have to lie in one row of a tile.
+int64_t stored_voxels(const StreamTile& tile) {
+    if (tile.store == StreamStore::quads) return 4;
+    return tile.store == StreamStore::pairs ? 2 : 1;
 }
 
 int64_t halo(const StreamTables& tables, size_t dim) {
@@ -73,15 +78,14 @@ int64_t halo(const StreamTables& tables, size_t dim) {
 }
 
 /// Rows and pitch of a staged plane. Planes of 16-bit elements are arranged by pairs of columns, the first of them
-/// even; pairs are stored of columns too; images that the copy engine brings one by one want full cores.
+/// even; columns that are stored at once belong together too; images that the copy engine brings one by one want full cores.
 bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     const bool pairs = tile.source == StreamSource::planes && is_16_bit(problem);
     tile.lead = pairs && tables.delta_min[2] % 2 != 0 ? 1 : 0;
     tile.pitch = tile.lead + (tile.blocks_w > 0 ? tile.blocks_w * 8 : tile.w) + halo(tables, 2);
-    if (pairs || tile.store == StreamStore::voxel_pairs) {
-        if (tile.w % 2 != 0 && tile.w < tables.q_end[2]) return false;
-        tile.pitch = round_up(tile.pitch, 2);
-    }
+    const int64_t together = std::max<int64_t>(stored_voxels(tile), pairs ? 2 : 1);
+    if (tile.w % together != 0 && tile.w < tables.q_end[2]) return false;
+    tile.pitch = round_up(tile.pitch, together);
     tile.rows = (tile.blocks_h > 0 ? tile.blocks_h * 8 : tile.h) + halo(tables, 1);
     if (tile.images > 1 && tile.source != StreamSource::planes) {
         while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
@@ -111,12 +115,6 @@ bool set_raw(StreamTile& tile, const Problem& problem) {
     return tile.raw_pitch <= kMostBox;
 }
 
-/// Where outputs interleave along w and cannot be stored from registers, a buffer for each warp as in stream_store.cuh.
-int64_t turn_bytes(const StreamTile& tile, const Problem& problem) {
-    const int64_t channel = 16 * problem.stride[2] + (problem.stride[2] == 2 ? 4 : 8);
-    return tile.store == StreamStore::turned ? kConsumers * 4 * problem.stride[1] * 8 * channel * 4 : 0;
-}
-
 /// The weights of the largest of that many groups of taps.
 int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t groups) {
     const std::vector<TapGroup> begins = stream_tap_groups(tables, groups);
@@ -128,7 +126,7 @@ int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const
 /// As few groups of taps as leave room for three stages of weights beside two or three of src.
 bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
     constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of weights may touch a block behind them
-    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + turn_bytes(tile, problem);
+    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes;
     tile.stage_bytes = stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
     for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
         const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;
@@ -176,9 +174,13 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
            group_overhead * static_cast<double>(tile.tap_groups);
 }
 
-/// How much longer stores take where channels are planes. A core's eight voxels fill whole sectors where rows and cores
-/// begin on them; the rest of a sector comes with the next core, in flat tiles at once, in blocks much later.
+/// How much longer stores take than those of 16 bytes that a lane has side by side. Where channels are planes, a core's
+/// eight voxels fill whole sectors where rows and cores begin on them; the rest of a sector comes with the next core, in
+/// flat tiles at once, in blocks much later.
 double scatter(const StreamTile& tile, const Problem& problem) {
+    if (channels_last(problem)) {
+        return 0.6 + 6.4 / static_cast<double>(stream_lane_channels(problem, tile) * bytes_per_element(problem.dtype));
+    }
     const int64_t bytes = bytes_per_element(problem.dtype), run = 8 * problem.stride[2] * bytes;
     const bool aligned = problem.dst()[2] * bytes % 32 == 0 && run % 32 == 0;
     if (tile.blocks_w > 0) return aligned ? 1 + 6.4 / static_cast<double>(run) : 3;
@@ -196,12 +198,12 @@ void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& p
     // 16 voxels, which begin and end within 32-byte sectors; blocks leave the neighbours of a run to a later time.
     constexpr double kStoreBytesPerClock = 17;
     const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
-    const double blocks = channels_last(problem) ? 1 : scatter(tile, problem);
+    const double scattered = scatter(tile, problem);
     const double run_bytes =
         bytes * static_cast<double>(channels_last(problem) ? tile.dst_channels : tile.w * problem.stride[2]);
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
                                                problem.stride[1] * problem.stride[2]);
-    const double stores = outputs * bytes * (1 + 32 / run_bytes) * blocks / kStoreBytesPerClock;
+    const double stores = outputs * bytes * (1 + 32 / run_bytes) * scattered / kStoreBytesPerClock;
     constexpr double kItemOverhead = 1500;
     tile.clocks = -1;
     for (int64_t segments = 1; segments <= depth; ++segments) {
@@ -227,6 +229,9 @@ void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& p
 void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
               StreamTile& best) {
     if (tile.images > 1 && problem.groups > 1) return;
+    const Extents dst = problem.dst();
+    // The kernel counts the outputs of a tile's images in 32 bits.
+    if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
     if (!set_plane(tile, problem, tables)) return;
     const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
     const int64_t most_steps = stream_parts(problem) == 2 ? 1 : std::min<int64_t>(4, all_steps);
@@ -246,8 +251,9 @@ void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& 
     for (int64_t cut = 1; cut <= std::min<int64_t>(columns, 12); ++cut) {
         tile.images = 1;
         tile.w = cuts(columns, cut);
-        if (is_16_bit(problem) && (cut > 1 || tile.store == StreamStore::voxel_pairs)) tile.w = round_up(tile.w, 2);
-        const int64_t pitch = tile.w + halo(tables, 2) + (is_16_bit(problem) ? 2 : 0);
+        const int64_t together = is_16_bit(problem) ? std::max<int64_t>(stored_voxels(tile), 2) : 1;
+        if (cut > 1 || stored_voxels(tile) > 1) tile.w = round_up(tile.w, together);
+        const int64_t pitch = tile.w + halo(tables, 2) + (is_16_bit(problem) ? together : 0);
         if (tile.w > room || cuts(columns, tile.w) != cut) continue;
         tile.h = std::min(rows, 1 + (room - tile.w) / pitch);
         tile.h = cuts(rows, cuts(rows, tile.h));
@@ -282,6 +288,14 @@ int64_t stream_channel_step(const Problem& problem) {
 
 int64_t stream_parts(const Problem& problem) {
     return problem.dtype == DType::f32 && problem.math == MathMode::full ? 2 : 1;
+}
+
+int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile) {
+    int64_t channels = 2;
+    if (tile.store != StreamStore::channels) return channels;
+    while (2 * channels * bytes_per_element(problem.dtype) <= 16 && tile.dst_channels % (8 * channels) == 0)
+        channels *= 2;
+    return channels;
 }
 
 std::string StreamTile::str() const {

@@ -30,17 +30,27 @@ __device__ __forceinline__ void store_output(const Output& output, Compute sum, 
     store(output.dst + index, epilogue(value, output.operands, channel, index));
 }
 
+/// Values that lie side by side, in one access.
+template <int kCount>
+__device__ __forceinline__ void store_pack(Storage* first, const Compute (&values)[kCount]) {
+    if constexpr (sizeof(Storage) == 2 && kCount > 1) {
+        Pack<uint32_t, kCount / 2> words;
+#pragma unroll
+        for (int i = 0; i < kCount / 2; ++i) words.elements[i] = to_word(values[2 * i], values[2 * i + 1], Storage{});
+        *reinterpret_cast<Pack<uint32_t, kCount / 2>*>(first) = words;
+    } else {
+        Pack<Storage, kCount> pack;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) store(pack.elements + i, values[i]);
+        *reinterpret_cast<Pack<Storage, kCount>*>(first) = pack;
+    }
+}
+
 template <int kCount>
 __device__ __forceinline__ void store_row(Storage* first, const Compute (&values)[kCount], int count, bool aligned) {
     constexpr int kBytes = kCount * sizeof(Storage);
     if constexpr ((kBytes & (kBytes - 1)) == 0 && kBytes <= 16) {
-        if (aligned && count == kCount) {
-            Pack<Storage, kCount> pack;
-#pragma unroll
-            for (int i = 0; i < kCount; ++i) store(pack.elements + i, values[i]);
-            *reinterpret_cast<Pack<Storage, kCount>*>(first) = pack;
-            return;
-        }
+        if (aligned && count == kCount) return store_pack(first, values);
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -51,21 +61,22 @@ __device__ __forceinline__ void store_row(Storage* first, const Compute (&values
 /// The first `count` of kCount values, bias added, that lie side by side from `index` on, along w or, where
 /// kChannelStride is 1, along channels. They move in one access where they can: `aligned` promises that dst + index and
 /// preactivation + index are multiples of kCount elements.
-template <int kChannelStride, int kCount>
-__device__ __forceinline__ void store_values(const Output& output, Compute (&values)[kCount], int channel,
-                                             int64_t index, int count, bool aligned) {
+template <int kChannelStride, int kCount, typename Index>
+__device__ __forceinline__ void store_values(const Output& output, Compute (&values)[kCount], int channel, Index index,
+                                             int count, bool aligned) {
     if constexpr (kSavesPreactivation) store_row(output.preactivation + index, values, count, aligned);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-        if (i < count) values[i] = epilogue(values[i], output.operands, channel + i * kChannelStride, index + i);
+        if (i < count)
+            values[i] = epilogue(values[i], output.operands, channel + i * kChannelStride, index + i);
     }
     store_row(output.dst + index, values, count, aligned);
 }
 
 /// Outputs of one channel, side by side along w.
-template <int kCount>
+template <int kCount, typename Index>
 __device__ __forceinline__ void store_outputs(const Output& output, const Compute (&sums)[kCount], Compute bias,
-                                              int channel, int64_t index, int count, bool aligned) {
+                                              int channel, Index index, int count, bool aligned) {
     Compute values[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) values[i] = sums[i] + bias;

@@ -35,6 +35,19 @@ __device__ __forceinline__ uint16_t float_to_f16(float value) {
     return bits;
 }
 
+/// Two values in one word, the first in its low half.
+__device__ __forceinline__ uint32_t floats_to_bf16(float first, float second) {
+    uint32_t bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
+    return bits;
+}
+
+__device__ __forceinline__ uint32_t floats_to_f16(float first, float second) {
+    uint32_t bits;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
+    return bits;
+}
+
 /// Rounds to tf32, ties away from zero. Without it the tensor cores cut the low bits off.
 __device__ __forceinline__ uint32_t float_to_tf32(float value) {
     uint32_t bits;
@@ -55,10 +68,6 @@ __device__ __forceinline__ void load_shared(uint32_t (&words)[4], uint32_t share
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "r"(shared_src)
                  : "memory");
-}
-
-__device__ __forceinline__ void store_shared(uint32_t shared_dst, float value) {
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared_dst), "f"(value) : "memory");
 }
 
 __device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t (&words)[4]) {
@@ -82,6 +91,14 @@ __device__ __forceinline__ void load_matrices(uint32_t (&matrices)[4], uint32_t 
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                  : "r"(shared_row)
                  : "memory");
+}
+
+/// Turns an 8x8 matrix of 16-bit elements around: a lane gives columns 2t and 2t + 1 of row g and gets those of the
+/// transposed matrix, with g = lane / 4 and t = lane % 4.
+__device__ __forceinline__ uint32_t transpose_matrix(uint32_t matrix) {
+    uint32_t transposed;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(matrix));
+    return transposed;
 }
 
 // Fragments, with g = lane / 4 and t = lane % 4: c holds rows g (c[0], c[1]) and g + 8 (c[2], c[3]), columns 2t, 2t + 1.

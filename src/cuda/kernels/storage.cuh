@@ -40,6 +40,14 @@ __device__ __forceinline__ void to_storage(float value, F16& stored) {
     stored.bits = ptx::float_to_f16(value);
 }
 
+/// Two neighbours in one word.
+__device__ __forceinline__ uint32_t to_word(float first, float second, Bf16) {
+    return ptx::floats_to_bf16(first, second);
+}
+__device__ __forceinline__ uint32_t to_word(float first, float second, F16) {
+    return ptx::floats_to_f16(first, second);
+}
+
 template <typename Element>
 __device__ __forceinline__ auto load(const Element* element) {
     return to_compute(*element);
@@ -76,4 +84,14 @@ struct Unsigned<2> {
 template <>
 struct Unsigned<4> {
     using Type = uint32_t;
+};
+
+/// The type that counts the elements of a tensor.
+template <bool kSmall>
+struct IndexOf {
+    using Type = int64_t;
+};
+template <>
+struct IndexOf<true> {
+    using Type = int;
 };

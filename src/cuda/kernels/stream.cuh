@@ -32,13 +32,16 @@ struct Slices {
 
 __device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, const Pipeline& pipe) {
     Accumulators acc;
-    const uint32_t buffer = pipe.end + threadIdx.x / 32 * kTurnBytes;
+    LanePlaces places;
     int s = 0, w = 0;
 #pragma unroll 1
     for (Slices at(args); !at.done(); at.next()) {
-        if (at.first()) clear(acc);
+        if (at.first()) {
+            clear(acc);
+            places.enter(args, at.item);
+        }
         if (at.slice >= 0 && at.slice < args.depth) multiply_slice(acc, pipe, s, w);
-        finish_slice<0>(acc, args, output, at.item, at.slice, (at.slice + kRotationRound) % kRotations, buffer);
+        finish_slice<0>(acc, args, output, at.item, places, at.slice, (at.slice + kRotationRound) % kRotations);
     }
 }
 

@@ -4,7 +4,7 @@
 // rows. A row is (slot of a ring, output channel); with kWindows there are no rotations, and rows are (entry of a ring's
 // window, output channel).
 //
-// Constants from the host: those of stream_shape.cuh, and kUseTapH kUseTapW kPackedWords kCoTiles kLaneChannels.
+// Constants from the host: those of stream_shape.cuh, and kUseTapH kUseTapW kPackedWords kCoTiles.
 #include "storage.cuh"
 #include "stream_shape.cuh"
 
@@ -29,11 +29,10 @@ __device__ int tap_of_row(int row, int rotation) {
     return tap_of_slot(ring, place - starts[ring], rotation);
 }
 
-/// The output channel of a row: where a lane stores four neighbours, its columns of two blocks of 8 are those.
+/// The output channel of a row: where a lane stores neighbours, its columns of some blocks of 8 are those.
 __device__ int channel_of_row(int row) {
-    if constexpr (kLaneChannels == 2) return row;
-    const int in_block = row % 16;
-    return row - in_block + in_block % 8 / 2 * 4 + in_block / 8 * 2 + in_block % 2;
+    const int in_blocks = row % (4 * kLaneChannels);
+    return row - in_blocks + in_blocks % 8 / 2 * kLaneChannels + in_blocks / 8 * 2 + in_blocks % 2;
 }
 
 /// Which tap (h, w), k step and part a block of a stage holds: stages are groups of taps, one after another.

@@ -14,7 +14,10 @@
 //   kCoreStride                                     positions between the cores of an m64 tile
 //   kBlocksH kBlocksW                               m64 tiles of an image where cores follow its rows, else 0
 //   kStages kWeightStages kRawStages kRaw…          of src, of weights, of src before warps arrange it
-//   kParts kSource kStore                           2 parts where fp32 is split; where src comes from, how dst is stored
+//   kParts kSource                                  2 parts where fp32 is split; where src comes from
+//   kStore kLaneChannels kAligned                   how dst is stored: see stream_store.cuh
+//   kSmallDst                                       dst has fewer than 2^31 elements
+//   kLastRows kLastColumns                          phases of the last q along H and W that exist
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
 //   kDPhases kRingLength kRingStart kRingEntry kRingDelta kRotations   accumulator slots along D
 //   kWindows                                        the weights hold windows of the rings, not every rotation
@@ -26,7 +29,7 @@ namespace {
 
 // The values of kSource and kStore.
 constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3;
-constexpr int kStoreVoxel = 0, kStoreVoxelPairs = 1, kStoreTurned = 2, kStoreChannels = 3;
+constexpr int kStoreVoxel = 0, kStoreJoined = 1, kStorePairs = 2, kStoreQuads = 3, kStoreChannels = 4;
 
 constexpr int kWordChannels = kChannelStep / 8; // channels in 32 bits
 constexpr int kThreads = (kConsumers + 1) * 128; // beside consumers, a warpgroup that fills the stages
@@ -121,13 +124,11 @@ struct Buffers {
 /// What the roles hand to one another.
 struct Pipeline {
     Buffers src, weights, raw;
-    uint32_t end;
     __device__ __forceinline__ explicit Pipeline(uint32_t shared) {
         const uint32_t barriers = shared, data = shared + 1024;
         src = {data, barriers, kStageBytes, kStages};
         weights = {src.data + kStages * kStageBytes, barriers + 256, kWeightStageBytes, kWeightStages};
         raw = {weights.data + kWeightStages * kWeightStageBytes, barriers + 512, kRawBytes, kRawStages};
-        end = raw.data + kRawStages * kRawBytes;
     }
 };
 
