@@ -23,6 +23,9 @@ std::vector<std::string> options_for(int sm) {
         "--device-as-default-execution-space", // constexpr functions need no annotation
         "--ptxas-options=-v",                  // registers and spills, into the log
     };
+    // NVRTC's own cache, which is used where there is a driver, knows the cubin but not its report; and ours is enough.
+    const NvrtcVersion version = nvrtc_version();
+    if (version.major > 12 || (version.major == 12 && version.minor >= 9)) options.emplace_back("--no-cache");
     if (std::getenv("TCONV3D_DEBUG_DIR") != nullptr) options.emplace_back("--generate-line-info");
     return options;
 }

@@ -18,6 +18,7 @@
 namespace tconv3d::cuda {
 
 constexpr int64_t kStreamConsumers = 2; ///< warpgroups that multiply
+constexpr int64_t kStagedBuffers = 3;   ///< of outputs on their way through shared memory
 
 enum class StreamEngine { wgmma, mma };
 
@@ -35,6 +36,7 @@ enum class StreamStore {
     joined,   ///< two phases along w, where rows of odd length align every second one
     pairs,    ///< two voxels at once
     quads,    ///< four of them
+    staged,   ///< whole rows, through shared memory
     channels, ///< neighbouring channels at once
 };
 
@@ -114,6 +116,7 @@ struct StreamTile {
     int64_t raw_pitch;
     int64_t raw_bytes; ///< of a stage as the copy engine brings it, where warps arrange it
     int64_t raw_stages;
+    int64_t staged_bytes; ///< of a channel's outputs, where they go through shared memory; a buffer has four channels
     int64_t segments; ///< along D
     int64_t segment_length;
     int64_t shared_bytes;

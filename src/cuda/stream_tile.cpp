@@ -126,7 +126,8 @@ int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const
 /// As few groups of taps as leave room for three stages of weights beside two or three of src.
 bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
     constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of weights may touch a block behind them
-    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes;
+    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes +
+                          kStagedBuffers * 4 * tile.staged_bytes;
     tile.stage_bytes = stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
     for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
         const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;
@@ -181,6 +182,8 @@ double scatter(const StreamTile& tile, const Problem& problem) {
     if (channels_last(problem)) {
         return 0.6 + 6.4 / static_cast<double>(stream_lane_channels(problem, tile) * bytes_per_element(problem.dtype));
     }
+    if (tile.store == StreamStore::staged) return 1;
+    if (tile.store == StreamStore::joined) return is_16_bit(problem) ? 3 : 2;
     const int64_t bytes = bytes_per_element(problem.dtype), run = 8 * problem.stride[2] * bytes;
     const bool aligned = problem.dst()[2] * bytes % 32 == 0 && run % 32 == 0;
     if (tile.blocks_w > 0) return aligned ? 1 + 6.4 / static_cast<double>(run) : 3;
@@ -200,7 +203,8 @@ void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& p
     const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
     const double scattered = scatter(tile, problem);
     const double run_bytes =
-        bytes * static_cast<double>(channels_last(problem) ? tile.dst_channels : tile.w * problem.stride[2]);
+        bytes * static_cast<double>(channels_last(problem) ? tile.dst_channels : tile.w * problem.stride[2]) *
+        static_cast<double>(tile.store == StreamStore::staged ? tile.h * problem.stride[1] : 1);
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
                                                problem.stride[1] * problem.stride[2]);
     const double stores = outputs * bytes * (1 + 32 / run_bytes) * scattered / kStoreBytesPerClock;
@@ -225,14 +229,18 @@ void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& p
     }
 }
 
-/// Tries what follows from the geometry, and keeps the tile when it is the best so far.
-void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-              StreamTile& best) {
-    if (tile.images > 1 && problem.groups > 1) return;
-    const Extents dst = problem.dst();
-    // The kernel counts the outputs of a tile's images in 32 bits.
-    if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
-    if (!set_plane(tile, problem, tables)) return;
+/// Bytes of a channel's outputs in shared memory, where a tile has whole rows; 0 where it cannot store so. They lie up to
+/// 15 bytes behind the start, and the channels of a buffer in other banks.
+int64_t staged_bytes(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
+    const bool whole_rows = tile.images == 1 && tile.w >= tables.q_end[2] && row >= 32;
+    if (channels_last(problem) || tile.engine != StreamEngine::wgmma || !whole_rows) return 0;
+    return round_up(tile.h * problem.stride[1] * row + 15, 128) + 32;
+}
+
+/// Tries what follows from the geometry and the way of storing, and keeps the tile when it is the best so far.
+void consider_stored(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+                     StreamTile& best) {
     const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
     const int64_t most_steps = stream_parts(problem) == 2 ? 1 : std::min<int64_t>(4, all_steps);
     for (tile.steps = 1; tile.steps <= most_steps; tile.steps *= 2) {
@@ -242,6 +250,21 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
         set_segments(tile, tables, problem, device.multiprocessors);
         if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
     }
+}
+
+/// Tries what follows from the geometry.
+void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+              StreamTile& best) {
+    if (tile.images > 1 && problem.groups > 1) return;
+    const Extents dst = problem.dst();
+    // The kernel counts the outputs of a tile's images in 32 bits.
+    if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
+    if (!set_plane(tile, problem, tables)) return;
+    consider_stored(tile, problem, tables, device, best);
+    tile.staged_bytes = staged_bytes(tile, problem, tables);
+    if (tile.staged_bytes == 0) return;
+    tile.store = StreamStore::staged;
+    consider_stored(tile, problem, tables, device, best);
 }
 
 /// Flat tiles: m64 tiles follow the positions, across the ends of rows and images.

@@ -70,6 +70,24 @@ __device__ __forceinline__ void load_shared(uint32_t (&words)[4], uint32_t share
                  : "memory");
 }
 
+__device__ __forceinline__ void load_shared(uint32_t& word, uint32_t shared_src) {
+    word = load_shared(shared_src);
+}
+
+__device__ __forceinline__ void load_shared(uint16_t& half, uint32_t shared_src) {
+    asm volatile("ld.shared.b16 %0, [%1];" : "=h"(half) : "r"(shared_src) : "memory");
+}
+
+__device__ __forceinline__ void store_shared(uint32_t shared_dst, float value) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared_dst), "f"(value) : "memory");
+}
+
+/// Bf16 or F16.
+template <typename Half>
+__device__ __forceinline__ void store_shared(uint32_t shared_dst, Half value) {
+    asm volatile("st.shared.b16 [%0], %1;" ::"r"(shared_dst), "h"(value.bits) : "memory");
+}
+
 __device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t (&words)[4]) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared_dst), "r"(words[0]), "r"(words[1]),
                  "r"(words[2]), "r"(words[3])
@@ -168,6 +186,12 @@ __device__ __forceinline__ void barrier_wait(uint32_t shared_barrier, int parity
                  : "memory");
 }
 
+/// A barrier for the first kCount threads, beside that of __syncthreads.
+template <int kCount>
+__device__ __forceinline__ void sync_threads() {
+    asm volatile("bar.sync 1, %0;" ::"n"(kCount) : "memory");
+}
+
 /// Orders this thread's plain accesses to shared memory before later ones of the copy engine and of wgmma (sm_90a).
 __device__ __forceinline__ void fence_shared_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -186,6 +210,21 @@ __device__ __forceinline__ void copy_bulk(uint32_t shared_dst, const void* src, 
                      shared_dst),
                  "l"(src), "r"(bytes), "r"(shared_barrier)
                  : "memory");
+}
+
+/// Copies out of shared memory, with the same rules; then closes the group of such copies of this thread so far.
+__device__ __forceinline__ void copy_bulk_out(uint64_t dst, uint32_t shared_src, int bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(shared_src), "r"(bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void copy_bulk_out_commit() {
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// Waits until all groups of this thread have read what they copy.
+__device__ __forceinline__ void copy_bulk_out_wait() {
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
 /// Copies the box that starts at (n, c, d, h, w) in the order of extents; what lies outside the tensor reads as zero.

@@ -32,17 +32,18 @@ struct Slices {
 
 __device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, const Pipeline& pipe) {
     Accumulators acc;
-    LanePlaces places;
+    Storing storing;
     int s = 0, w = 0;
 #pragma unroll 1
     for (Slices at(args); !at.done(); at.next()) {
         if (at.first()) {
             clear(acc);
-            places.enter(args, at.item);
+            storing.enter(args, at.item);
         }
         if (at.slice >= 0 && at.slice < args.depth) multiply_slice(acc, pipe, s, w);
-        finish_slice<0>(acc, args, output, at.item, places, at.slice, (at.slice + kRotationRound) % kRotations);
+        finish_slice<0>(acc, args, output, at.item, pipe, storing, at.slice, (at.slice + kRotationRound) % kRotations);
     }
+    if constexpr (kStore == kStoreStaged) ptx::copy_bulk_out_wait();
 }
 
 __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {

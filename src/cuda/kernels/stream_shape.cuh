@@ -16,6 +16,7 @@
 //   kStages kWeightStages kRawStages kRaw…          of src, of weights, of src before warps arrange it
 //   kParts kSource                                  2 parts where fp32 is split; where src comes from
 //   kStore kLaneChannels kAligned                   how dst is stored: see stream_store.cuh
+//   kStagedBytes kStagedBuffers                     of a channel's outputs in shared memory; of four channels
 //   kSmallDst                                       dst has fewer than 2^31 elements
 //   kLastRows kLastColumns                          phases of the last q along H and W that exist
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
@@ -29,7 +30,8 @@ namespace {
 
 // The values of kSource and kStore.
 constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3;
-constexpr int kStoreVoxel = 0, kStoreJoined = 1, kStorePairs = 2, kStoreQuads = 3, kStoreChannels = 4;
+constexpr int kStoreVoxel = 0, kStoreJoined = 1, kStorePairs = 2, kStoreQuads = 3, kStoreStaged = 4,
+              kStoreChannels = 5;
 
 constexpr int kWordChannels = kChannelStep / 8; // channels in 32 bits
 constexpr int kThreads = (kConsumers + 1) * 128; // beside consumers, a warpgroup that fills the stages
@@ -124,11 +126,13 @@ struct Buffers {
 /// What the roles hand to one another.
 struct Pipeline {
     Buffers src, weights, raw;
+    uint32_t end; // of them all
     __device__ __forceinline__ explicit Pipeline(uint32_t shared) {
         const uint32_t barriers = shared, data = shared + 1024;
         src = {data, barriers, kStageBytes, kStages};
         weights = {src.data + kStages * kStageBytes, barriers + 256, kWeightStageBytes, kWeightStages};
         raw = {weights.data + kWeightStages * kWeightStageBytes, barriers + 512, kRawBytes, kRawStages};
+        end = raw.data + kRawStages * kRawBytes;
     }
 };
 

@@ -1,0 +1,185 @@
+#pragma once
+
+// What a lane knows of the outputs that it stores: the sums that it has, and where they belong. All that can be known
+// for a whole work item is kept in a few registers, so that a store is little more than its address.
+#include "output.cuh"
+#include "stream_multiply.cuh"
+
+namespace {
+
+constexpr int kChannels = kGroups * kCo; // of dst
+constexpr int kHwPhases = kStrideH * kStrideW;
+constexpr int kLaneColumns = kCoTile / 4; // channels of a slot that a lane has
+constexpr int kPlaces = 2 * kMTiles;      // positions that it has
+using Index = typename IndexOf<kSmallDst>::Type; // counts all outputs
+
+/// The channel of one of a lane's columns, counted from the work item's first.
+__device__ __forceinline__ int lane_channel(int column) {
+    return column / kLaneChannels * (4 * kLaneChannels) + threadIdx.x % 4 * kLaneChannels + column % kLaneChannels;
+}
+
+/// The sum at a place that is a constant once the loops are unrolled; 0 where there are no taps.
+template <int Slot>
+__device__ __forceinline__ float sum_at(const Accumulators& acc, int place, int phase, int column) {
+    if (Slot < 0 || kAccPhase[phase] < 0) return 0.f;
+    const int first = (kAccPhase[phase] < 0 ? 0 : kAccPhase[phase]) * (kN / 2) + (Slot < 0 ? 0 : Slot) * kCoTile / 2;
+    return acc.sums[place / 2][first + column / 2 * 4 + place % 2 * 2 + column % 2];
+}
+
+/// Clears where the sums are: the compiler would rather make copies of those that are still to be stored.
+template <int Slot>
+__device__ __forceinline__ void clear_slot(Accumulators& acc) {
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m)
+#pragma unroll
+        for (int phase = 0; phase < kAccPhases; ++phase)
+#pragma unroll
+            for (int i = 0; i < kCoTile / 2; ++i)
+                asm volatile("mov.f32 %0, 0f00000000;" : "=f"(acc.sums[m][phase * (kN / 2) + Slot * kCoTile / 2 + i]));
+}
+
+/// What may be said of a place: some of its phases h or w do not exist; the warp has the next or the previous one along w
+/// too.
+enum Fact { kRowsCut, kColumnsCut, kNextJoined, kPreviousJoined };
+
+/// The outputs of a lane's positions, which are the same in every slice and channel of a work item.
+struct Places {
+    using Facts = typename IndexOf<4 * kPlaces <= 32>::Type;
+    int offset[kPlaces]; // of phase (0, 0), counted from the slice's first output; negative where there is none
+    Facts facts;         // a bit for each place and Fact
+
+    __device__ __forceinline__ void set(Fact fact, int place) { facts |= Facts{1} << (fact * kPlaces + place); }
+    __device__ __forceinline__ bool is(Fact fact, int place) const { return facts >> (fact * kPlaces + place) & 1; }
+    __device__ __forceinline__ bool exists(int place, int h) const {
+        return offset[place] >= 0 && (h == 0 || !is(kRowsCut, place) || h < kLastRows);
+    }
+    __device__ __forceinline__ int columns(int place) const {
+        return !kAligned && is(kColumnsCut, place) ? kLastColumns : kStrideW;
+    }
+};
+
+/// Makes the compiler believe that the value may be another one from here on. It would keep what follows from it in
+/// registers over all slices, and leave none for the sums.
+template <typename Integer>
+__device__ __forceinline__ void forget(Integer& value) {
+    if constexpr (sizeof(Integer) == 8) {
+        asm volatile("" : "+l"(value));
+    } else {
+        asm volatile("" : "+r"(value));
+    }
+}
+
+__device__ __forceinline__ void forget(Places& places) {
+    forget(places.facts);
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) forget(places.offset[i]);
+}
+
+/// `row` is the lane's one of the 8 rows of a core.
+__device__ __forceinline__ Places places_of(const StreamArgs& args, const Item& item, int row) {
+    Places places;
+    places.facts = 0;
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) {
+        const Voxel voxel = voxel_at(row_position(i / 2, threadIdx.x / 32 % 4 * 16 + i % 2 * 8 + row));
+        const int h = (item.q_h + voxel.row) * kStrideH, w = (item.q_w + voxel.column) * kStrideW;
+        const bool exists = voxel.row < kTileH && voxel.column < kTileW && h < args.dst_h && w < args.dst_w &&
+                            (kImages == 1 || (voxel.image < kImages && item.n + voxel.image < args.batch));
+        const int image = kImages == 1 ? 0 : voxel.image * static_cast<int>(kChannels * args.dst_d * args.dst_slice);
+        places.offset[i] = exists ? image + (h * args.dst_w + w) * (kChannelsLast ? kChannels : 1) : -1;
+        if (h + kStrideH > args.dst_h) places.set(kRowsCut, i);
+        if (w + kStrideW > args.dst_w) places.set(kColumnsCut, i);
+    }
+    return places;
+}
+
+/// Gives every lane the value of the position after its own, of the 16 that a warp has in an m64 tile; nonsense to the
+/// last. `first` and `second` belong to a lane's two positions.
+template <typename Value>
+__device__ __forceinline__ void shift_positions(Value (&shifted)[2], Value first, Value second) {
+    const int lane = threadIdx.x % 32;
+    shifted[0] = __shfl_sync(0xffffffffu, lane < 4 ? second : first, (lane + 4) % 32);
+    shifted[1] = __shfl_sync(0xffffffffu, second, (lane + 4) % 32);
+}
+
+/// Finds the neighbours along w.
+__device__ __forceinline__ void join(Places& places) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+        int after[2];
+        shift_positions(after, places.offset[2 * m], places.offset[2 * m + 1]);
+        int next = 0;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int offset = places.offset[2 * m + half];
+            const bool last = half == 1 && lane >= 28;
+            if (offset >= 0 && !last && after[half] == offset + kStrideW) next |= 1 << half;
+        }
+        // The lane before has the position before; the first lane's second position follows the last one's first.
+        const int before = __shfl_sync(0xffffffffu, next, (lane + 28) % 32), previous = lane < 4 ? before << 1 : before;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            if (next >> half & 1) places.set(kNextJoined, 2 * m + half);
+            if (previous >> half & 1) places.set(kPreviousJoined, 2 * m + half);
+        }
+    }
+}
+
+/// What a lane keeps for its stores: where its own sums belong, and those that it stores itself.
+struct Storing {
+    static constexpr bool kTrades = kStore == kStorePairs || kStore == kStoreQuads;
+    Places own, stored;
+    int staged = 0; // columns that went through shared memory so far
+    __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item) {
+        const int lane = threadIdx.x % 32, t = lane % 4;
+        own = places_of(args, item, lane / 4);
+        if constexpr (kTrades) stored = places_of(args, item, kStore == kStorePairs ? 2 * t : t % 2 * 8 + t / 2 * 4);
+        if constexpr (kStore == kStoreJoined) join(own);
+    }
+    __device__ __forceinline__ void forget() {
+        ::forget(own);
+        if constexpr (kTrades) ::forget(stored);
+    }
+};
+
+/// The slice that is stored, and the channels of the work item.
+struct Slice {
+    Index index;    // of its first output in its first channel
+    Index stride;   // to the next channel
+    int channel;    // the first one
+    int count;      // of them that exist
+
+    __device__ __forceinline__ bool has(int c) const { return kCo % kCoTile == 0 ? count > 0 : c < count; }
+};
+
+__device__ __forceinline__ float lane_bias(const Output& output, const Slice& slice, int column) {
+    const int c = lane_channel(column);
+    return slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
+}
+
+__device__ __forceinline__ Slice slice_of(const StreamArgs& args, const Item& item, int d, bool keep) {
+    const int first = item.co_tile * kCoTile;
+    Slice slice;
+    slice.channel = item.group * kCo + first;
+    // A branch around all stores would make the compiler keep the sums twice.
+    slice.count = keep ? min(kCo - first, kCoTile) : 0;
+    if constexpr (kChannelsLast) {
+        slice.stride = 1;
+        slice.index = (static_cast<Index>(item.n) * args.dst_d + d) * static_cast<Index>(args.dst_slice) * kChannels +
+                      slice.channel;
+    } else {
+        slice.stride = static_cast<Index>(args.dst_d * args.dst_slice);
+        slice.index = (static_cast<Index>(item.n) * kChannels + slice.channel) * slice.stride +
+                      d * static_cast<Index>(args.dst_slice);
+    }
+    return slice;
+}
+
+/// The value of one of this lane's own outputs, which may not exist.
+__device__ __forceinline__ float lane_value(float value, const Output& output, bool exists, int channel, Index index) {
+    if constexpr (kOperands == 0) return epilogue(value, output.operands, channel, 0);
+    return exists ? epilogue(value, output.operands, channel, index) : 0.f;
+}
+
+} // namespace
