@@ -17,6 +17,8 @@ _SMALL = 2**31
 
 def integer(name: str, value: Any, shown: Any = None) -> int:
     """`value` as a 64-bit integer. `shown` is what the message quotes when `value` is one of several."""
+    if type(value) is int and -_SMALL < value < _SMALL:  # on the path of every call
+        return value
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
     plain = isinstance(value, int) and not isinstance(value, bool)
@@ -29,6 +31,8 @@ def integer(name: str, value: Any, shown: Any = None) -> int:
 def triple(name: str, value: Any) -> list[int]:
     """One integer per spatial dimension from an integer or a sequence of one or three."""
     # What modules and most callers pass, on the path of every call.
+    if type(value) is int:
+        return [integer(name, value)] * 3
     if type(value) is tuple and len(value) == 3:
         d, h, w = value
         if type(d) is type(h) is type(w) is int and min(value) > -_SMALL and max(value) < _SMALL:

@@ -14,7 +14,6 @@ from . import _library
 torch_conv_transpose3d = torch.conv_transpose3d
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-_DEVICES = ("cpu", "meta")
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -42,13 +41,12 @@ def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: 
 
 def _is_ours(tensor: Tensor) -> bool:
     """Whether `_tensor_reason` has nothing to say; this is on the path of every call."""
-    kind = tensor.device.type
     return (
         (type(tensor) in _PLAIN or not _dispatches_itself(tensor))
         and tensor.dtype in _DTYPES
-        and tensor.layout == torch.strided
+        and tensor.layout is torch.strided
         and not tensor.is_nested
-        and (kind in _DEVICES if kind != "cuda" else _library.cuda_failure() is None)
+        and (tensor.is_cpu or tensor.is_meta or (tensor.is_cuda and _library.cuda_failure() is None))
     )
 
 

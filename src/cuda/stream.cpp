@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <vector>
 
 #include "cuda/epilogue_source.hpp"
@@ -161,22 +160,12 @@ std::string reject_extents(const Problem& problem) {
         return "takes slices of fewer than 2^31 outputs, got " + str(dst) + " of " + std::to_string(neighbours) +
                " channels";
     }
-    if (problem.stride[0] * problem.stride[1] * problem.stride[2] > 64) {
-        return "takes at most 64 phases, got stride " + str(problem.stride);
+    constexpr int64_t kMostPhases = 64;
+    const Extents& stride = problem.stride;
+    if (std::max({stride[0], stride[1], stride[2]}) > kMostPhases || stride[0] * stride[1] * stride[2] > kMostPhases) {
+        return "takes at most 64 phases, got stride " + str(stride);
     }
     return "";
-}
-
-std::string reject(const Problem& problem, const Device& device, StreamEngine engine) {
-    if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
-    if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
-    std::string reason = reject_extents(problem);
-    if (!reason.empty()) return reason;
-    const StreamTables tables(problem);
-    const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
-    if (tile.clocks <= 0) return "no tile fits into shared memory and registers";
-    const int64_t items = item_count(problem, tables, tile);
-    return items < int64_t{1} << 30 ? "" : "takes fewer than 2^30 work items, got " + std::to_string(items);
 }
 
 /// Products that make up an output, on average.
@@ -185,13 +174,31 @@ double products_of_output(const Problem& problem) {
            static_cast<double>(problem.stride[0] * problem.stride[1] * problem.stride[2]);
 }
 
-/// Microseconds. Each product of split fp32 lacks its last bits. In long sums the rounding of every sum hides that; of
-/// few products the sums would be less accurate than PyTorch's.
+/// Each product of split fp32 lacks its last bits. In long sums the rounding of every sum hides that.
+std::string reject_accuracy(const Problem& problem) {
+    constexpr double kFewestProducts = 64;
+    const double products = products_of_output(problem);
+    if (stream_parts(problem) == 1 || products >= kFewestProducts) return "";
+    return "f32 in parts would be less accurate than PyTorch in sums of fewer than 64 products, got " +
+           std::to_string(static_cast<int64_t>(products));
+}
+
+std::string reject(const Problem& problem, const Device& device, StreamEngine engine) {
+    if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
+    if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
+    std::string reason = reject_extents(problem);
+    if (reason.empty()) reason = reject_accuracy(problem);
+    if (!reason.empty()) return reason;
+    const StreamTables tables(problem);
+    const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
+    if (tile.clocks <= 0) return "no tile fits into shared memory and registers";
+    const int64_t items = item_count(problem, tables, tile);
+    return items < int64_t{1} << 30 ? "" : "takes fewer than 2^30 work items, got " + std::to_string(items);
+}
+
+/// Microseconds.
 double cost(const Problem& problem, const Device& device, StreamEngine engine) {
-    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 10, kFewestProducts = 64;
-    if (stream_parts(problem) == 2 && products_of_output(problem) < kFewestProducts) {
-        return std::numeric_limits<double>::infinity();
-    }
+    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 10;
     return kLaunches +
            choose_stream_tile(problem, StreamTables(problem), device, engine).clocks / kClocksPerMicrosecond;
 }

@@ -18,7 +18,6 @@
 namespace tconv3d::cuda {
 
 constexpr int64_t kStreamConsumers = 2; ///< warpgroups that multiply
-constexpr int64_t kStagedBuffers = 3;   ///< of outputs on their way through shared memory
 
 enum class StreamEngine { wgmma, mma };
 
@@ -33,7 +32,6 @@ enum class StreamSource {
 /// How sums get into dst; the numbers are those of kernels/stream_shape.cuh.
 enum class StreamStore {
     voxel,    ///< the phases of a voxel along w, at once where they are aligned
-    joined,   ///< two phases along w, where rows of odd length align every second one
     pairs,    ///< two voxels at once
     quads,    ///< four of them
     staged,   ///< whole rows, through shared memory
@@ -92,6 +90,8 @@ struct StreamTables {
 
 /// The tile of one CTA and how it is staged.
 struct StreamTile {
+    static constexpr int64_t kStagedBuffers = 2; ///< of outputs on their way through shared memory
+
     StreamEngine engine;
     StreamSource source;
     StreamStore store;
@@ -116,12 +116,15 @@ struct StreamTile {
     int64_t raw_pitch;
     int64_t raw_bytes; ///< of a stage as the copy engine brings it, where warps arrange it
     int64_t raw_stages;
-    int64_t staged_bytes; ///< of a channel's outputs, where they go through shared memory; a buffer has four channels
-    int64_t segments; ///< along D
+    int64_t staged_bytes;   ///< of a channel's outputs, where they go through shared memory
+    int64_t staged_columns; ///< of four channels in a buffer
+    int64_t segments;       ///< along D
     int64_t segment_length;
     int64_t shared_bytes;
     double clocks; ///< estimated, for the whole problem
 
+    /// Bytes of the buffers that outputs go through.
+    int64_t staged_total() const { return kStagedBuffers * staged_columns * 4 * staged_bytes; }
     /// Positions between the cores of an m64 tile.
     int64_t core_stride() const { return blocks_w > 0 ? pitch : 8; }
     std::string str() const;

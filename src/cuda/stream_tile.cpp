@@ -59,10 +59,14 @@ StreamSource choose_source(const Problem& problem, StreamEngine engine) {
     return stream_parts(problem) == 2 ? StreamSource::raw_cores : StreamSource::cores;
 }
 
+/// The phases of a voxel along w are one aligned access in every row; where channels are contiguous, no row matters.
+bool has_aligned_rows(const Problem& problem) {
+    return channels_last(problem) || problem.dst()[2] % problem.stride[2] == 0;
+}
+
 StreamStore choose_store(const Problem& problem) {
     if (channels_last(problem)) return StreamStore::channels;
     const int64_t stride = problem.stride[2], width = problem.dst()[2];
-    if (stride == 2 && width % 2 != 0) return StreamStore::joined;
     if (stride != 1 || !is_16_bit(problem) || width % 2 != 0) return StreamStore::voxel;
     return width % 4 == 0 ? StreamStore::quads : StreamStore::pairs;
 }
@@ -78,7 +82,8 @@ int64_t halo(const StreamTables& tables, size_t dim) {
 }
 
 /// Rows and pitch of a staged plane. Planes of 16-bit elements are arranged by pairs of columns, the first of them
-/// even; columns that are stored at once belong together too; images that the copy engine brings one by one want full cores.
+/// even; columns that are stored at once belong together too; images that the copy engine brings one by one want full
+/// cores.
 bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     const bool pairs = tile.source == StreamSource::planes && is_16_bit(problem);
     tile.lead = pairs && tables.delta_min[2] % 2 != 0 ? 1 : 0;
@@ -126,8 +131,7 @@ int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const
 /// As few groups of taps as leave room for three stages of weights beside two or three of src.
 bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
     constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of weights may touch a block behind them
-    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes +
-                          kStagedBuffers * 4 * tile.staged_bytes;
+    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total();
     tile.stage_bytes = stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
     for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
         const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;
@@ -176,14 +180,14 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
 }
 
 /// How much longer stores take than those of 16 bytes that a lane has side by side. Where channels are planes, a core's
-/// eight voxels fill whole sectors where rows and cores begin on them; the rest of a sector comes with the next core, in
-/// flat tiles at once, in blocks much later.
+/// eight voxels fill whole sectors where rows and cores begin on them; the rest of a sector comes with the next core,
+/// in flat tiles at once, in blocks much later.
 double scatter(const StreamTile& tile, const Problem& problem) {
     if (channels_last(problem)) {
         return 0.6 + 6.4 / static_cast<double>(stream_lane_channels(problem, tile) * bytes_per_element(problem.dtype));
     }
     if (tile.store == StreamStore::staged) return 1;
-    if (tile.store == StreamStore::joined) return is_16_bit(problem) ? 3 : 2;
+    if (!has_aligned_rows(problem)) return 3;
     const int64_t bytes = bytes_per_element(problem.dtype), run = 8 * problem.stride[2] * bytes;
     const bool aligned = problem.dst()[2] * bytes % 32 == 0 && run % 32 == 0;
     if (tile.blocks_w > 0) return aligned ? 1 + 6.4 / static_cast<double>(run) : 3;
@@ -229,13 +233,21 @@ void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& p
     }
 }
 
-/// Bytes of a channel's outputs in shared memory, where a tile has whole rows; 0 where it cannot store so. They lie up to
-/// 15 bytes behind the start, and the channels of a buffer in other banks.
-int64_t staged_bytes(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+/// Has the outputs go through shared memory, if the tile has whole rows: they lie up to 15 bytes behind the start of a
+/// channel's bytes, and the channels of a buffer in other banks.
+bool set_staged(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    constexpr int64_t kMostBytes = 64 << 10, kWarps = kConsumers * 4;
     const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
     const bool whole_rows = tile.images == 1 && tile.w >= tables.q_end[2] && row >= 32;
-    if (channels_last(problem) || tile.engine != StreamEngine::wgmma || !whole_rows) return 0;
-    return round_up(tile.h * problem.stride[1] * row + 15, 128) + 32;
+    if (has_aligned_rows(problem) || tile.engine != StreamEngine::wgmma || !whole_rows) return false;
+    tile.store = StreamStore::staged;
+    tile.staged_bytes = round_up(tile.h * problem.stride[1] * row + 15, 128) + 32;
+    const int64_t columns = tile.dst_channels / 4;
+    tile.staged_columns = std::min(columns, kWarps);
+    while (columns % tile.staged_columns != 0 || tile.staged_total() > kMostBytes) {
+        if (--tile.staged_columns == 0) return false;
+    }
+    return true;
 }
 
 /// Tries what follows from the geometry and the way of storing, and keeps the tile when it is the best so far.
@@ -261,10 +273,7 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
     if (!set_plane(tile, problem, tables)) return;
     consider_stored(tile, problem, tables, device, best);
-    tile.staged_bytes = staged_bytes(tile, problem, tables);
-    if (tile.staged_bytes == 0) return;
-    tile.store = StreamStore::staged;
-    consider_stored(tile, problem, tables, device, best);
+    if (set_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, best);
 }
 
 /// Flat tiles: m64 tiles follow the positions, across the ends of rows and images.

@@ -219,6 +219,10 @@ TEST(StreamTile, RejectionsNameTheValues) {
     const auto reason = [](const char* line, const Device& device) {
         return reject_stream(Problem::parse(line), {}, device);
     };
+    EXPECT_NE(reason("ci1 co1 1x1x1 k1 s2000000000 tf32", kHopper).find("at most 64 phases"), std::string::npos);
+    EXPECT_NE(reason("ci2 co8 4x4x8 k3 f32", kHopper).find("fewer than 64 products, got 54"), std::string::npos);
+    EXPECT_EQ(reason("ci8 co8 4x4x8 k3 f32", kHopper), "");
+    EXPECT_NE(reason("ci1 co64 1x8192x8192 k1 tf32 ndhwc", kHopper).find("fewer than 2^31 outputs"), std::string::npos);
     EXPECT_EQ(reason("ci8 co8 4x4x8 k3 tf32", kHopper), "");
     EXPECT_EQ(reason("ci8 co8 4x4x7 k3 bf16", kHopper), "");
     EXPECT_EQ(reason("ci12 co8 4x4x8 k3 g4 f16 ndhwc", kHopper), "");

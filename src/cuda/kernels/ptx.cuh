@@ -222,9 +222,10 @@ __device__ __forceinline__ void copy_bulk_out_commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/// Waits until all groups of this thread have read what they copy.
+/// Waits until all groups of this thread but the last kPending have read what they copy.
+template <int kPending>
 __device__ __forceinline__ void copy_bulk_out_wait() {
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
 /// Copies the box that starts at (n, c, d, h, w) in the order of extents; what lies outside the tensor reads as zero.

@@ -43,7 +43,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
         if (at.slice >= 0 && at.slice < args.depth) multiply_slice(acc, pipe, s, w);
         finish_slice<0>(acc, args, output, at.item, pipe, storing, at.slice, (at.slice + kRotationRound) % kRotations);
     }
-    if constexpr (kStore == kStoreStaged) ptx::copy_bulk_out_wait();
+    if constexpr (kStore == kStoreStaged) ptx::copy_bulk_out_wait<0>();
 }
 
 __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {

@@ -38,23 +38,16 @@ __device__ __forceinline__ void clear_slot(Accumulators& acc) {
                 asm volatile("mov.f32 %0, 0f00000000;" : "=f"(acc.sums[m][phase * (kN / 2) + Slot * kCoTile / 2 + i]));
 }
 
-/// What may be said of a place: some of its phases h or w do not exist; the warp has the next or the previous one along w
-/// too.
-enum Fact { kRowsCut, kColumnsCut, kNextJoined, kPreviousJoined };
-
 /// The outputs of a lane's positions, which are the same in every slice and channel of a work item.
 struct Places {
-    using Facts = typename IndexOf<4 * kPlaces <= 32>::Type;
     int offset[kPlaces]; // of phase (0, 0), counted from the slice's first output; negative where there is none
-    Facts facts;         // a bit for each place and Fact
+    uint32_t cut;        // a bit for each place that lacks phases h, then one for each that lacks phases w
 
-    __device__ __forceinline__ void set(Fact fact, int place) { facts |= Facts{1} << (fact * kPlaces + place); }
-    __device__ __forceinline__ bool is(Fact fact, int place) const { return facts >> (fact * kPlaces + place) & 1; }
     __device__ __forceinline__ bool exists(int place, int h) const {
-        return offset[place] >= 0 && (h == 0 || !is(kRowsCut, place) || h < kLastRows);
+        return offset[place] >= 0 && (h == 0 || !(cut >> place & 1) || h < kLastRows);
     }
     __device__ __forceinline__ int columns(int place) const {
-        return !kAligned && is(kColumnsCut, place) ? kLastColumns : kStrideW;
+        return !kAligned && cut >> (kPlaces + place) & 1 ? kLastColumns : kStrideW;
     }
 };
 
@@ -70,7 +63,7 @@ __device__ __forceinline__ void forget(Integer& value) {
 }
 
 __device__ __forceinline__ void forget(Places& places) {
-    forget(places.facts);
+    forget(places.cut);
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) forget(places.offset[i]);
 }
@@ -78,7 +71,7 @@ __device__ __forceinline__ void forget(Places& places) {
 /// `row` is the lane's one of the 8 rows of a core.
 __device__ __forceinline__ Places places_of(const StreamArgs& args, const Item& item, int row) {
     Places places;
-    places.facts = 0;
+    places.cut = 0;
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
         const Voxel voxel = voxel_at(row_position(i / 2, threadIdx.x / 32 % 4 * 16 + i % 2 * 8 + row));
@@ -87,55 +80,21 @@ __device__ __forceinline__ Places places_of(const StreamArgs& args, const Item& 
                             (kImages == 1 || (voxel.image < kImages && item.n + voxel.image < args.batch));
         const int image = kImages == 1 ? 0 : voxel.image * static_cast<int>(kChannels * args.dst_d * args.dst_slice);
         places.offset[i] = exists ? image + (h * args.dst_w + w) * (kChannelsLast ? kChannels : 1) : -1;
-        if (h + kStrideH > args.dst_h) places.set(kRowsCut, i);
-        if (w + kStrideW > args.dst_w) places.set(kColumnsCut, i);
+        if (h + kStrideH > args.dst_h) places.cut |= 1u << i;
+        if (w + kStrideW > args.dst_w) places.cut |= 1u << (kPlaces + i);
     }
     return places;
-}
-
-/// Gives every lane the value of the position after its own, of the 16 that a warp has in an m64 tile; nonsense to the
-/// last. `first` and `second` belong to a lane's two positions.
-template <typename Value>
-__device__ __forceinline__ void shift_positions(Value (&shifted)[2], Value first, Value second) {
-    const int lane = threadIdx.x % 32;
-    shifted[0] = __shfl_sync(0xffffffffu, lane < 4 ? second : first, (lane + 4) % 32);
-    shifted[1] = __shfl_sync(0xffffffffu, second, (lane + 4) % 32);
-}
-
-/// Finds the neighbours along w.
-__device__ __forceinline__ void join(Places& places) {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int m = 0; m < kMTiles; ++m) {
-        int after[2];
-        shift_positions(after, places.offset[2 * m], places.offset[2 * m + 1]);
-        int next = 0;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int offset = places.offset[2 * m + half];
-            const bool last = half == 1 && lane >= 28;
-            if (offset >= 0 && !last && after[half] == offset + kStrideW) next |= 1 << half;
-        }
-        // The lane before has the position before; the first lane's second position follows the last one's first.
-        const int before = __shfl_sync(0xffffffffu, next, (lane + 28) % 32), previous = lane < 4 ? before << 1 : before;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            if (next >> half & 1) places.set(kNextJoined, 2 * m + half);
-            if (previous >> half & 1) places.set(kPreviousJoined, 2 * m + half);
-        }
-    }
 }
 
 /// What a lane keeps for its stores: where its own sums belong, and those that it stores itself.
 struct Storing {
     static constexpr bool kTrades = kStore == kStorePairs || kStore == kStoreQuads;
     Places own, stored;
-    int staged = 0; // columns that went through shared memory so far
+    int staged = 0; // buffers that went through shared memory so far
     __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item) {
         const int lane = threadIdx.x % 32, t = lane % 4;
         own = places_of(args, item, lane / 4);
         if constexpr (kTrades) stored = places_of(args, item, kStore == kStorePairs ? 2 * t : t % 2 * 8 + t / 2 * 4);
-        if constexpr (kStore == kStoreJoined) join(own);
     }
     __device__ __forceinline__ void forget() {
         ::forget(own);

@@ -16,7 +16,7 @@
 //   kStages kWeightStages kRawStages kRaw…          of src, of weights, of src before warps arrange it
 //   kParts kSource                                  2 parts where fp32 is split; where src comes from
 //   kStore kLaneChannels kAligned                   how dst is stored: see stream_store.cuh
-//   kStagedBytes kStagedBuffers                     of a channel's outputs in shared memory; of four channels
+//   kStagedBytes kStagedColumns kStagedBuffers      of a channel's outputs in shared memory; see stream_staged.cuh
 //   kSmallDst                                       dst has fewer than 2^31 elements
 //   kLastRows kLastColumns                          phases of the last q along H and W that exist
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
@@ -30,8 +30,7 @@ namespace {
 
 // The values of kSource and kStore.
 constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3;
-constexpr int kStoreVoxel = 0, kStoreJoined = 1, kStorePairs = 2, kStoreQuads = 3, kStoreStaged = 4,
-              kStoreChannels = 5;
+constexpr int kStoreVoxel = 0, kStorePairs = 1, kStoreQuads = 2, kStoreStaged = 3, kStoreChannels = 4;
 
 constexpr int kWordChannels = kChannelStep / 8; // channels in 32 bits
 constexpr int kThreads = (kConsumers + 1) * 128; // beside consumers, a warpgroup that fills the stages

@@ -4,23 +4,18 @@
 // outputs into shared memory, and the copy engine brings them to dst in order: rows may have any length, and no sector
 // is written twice but at the ends of the piece, which are not aligned.
 //
-// A column of the lanes is four channels. Its buffer is free again kStagedBuffers columns later: the warp that has sent
-// a column waits for its copies before it comes to the barrier of the last column before that.
+// A column of the lanes is four channels. A buffer has kStagedColumns of them, each sent by a warp; it is free again
+// kStagedBuffers later: those warps wait for its copies before they come to the barrier of the last buffer before that.
 #include "stream_places.cuh"
 
 namespace {
 
-constexpr int kConsumerWarps = kConsumers * 4;
 constexpr int kElementBytes = sizeof(Storage);
-
-__device__ __forceinline__ uint32_t staged_buffer(const Pipeline& pipe, int column) {
-    return pipe.end + column % kStagedBuffers * (4 * kStagedBytes);
-}
 
 /// The contiguous outputs of a tile in this lane's channel of a column.
 struct Piece {
-    uint64_t begin; // address in dst
-    int count;      // of elements
+    uint64_t begin;  // address in dst
+    int count;       // of elements
     uint32_t shared; // address in a buffer: as far from a multiple of 16 as `begin`
 };
 
@@ -85,19 +80,24 @@ __device__ __forceinline__ void send_piece(const Piece& piece) {
     ptx::copy_bulk_out_commit();
 }
 
-/// A column of four channels, by all consumers together.
+/// kStagedColumns from `first` on, by all consumers together.
 template <int Slot>
 __device__ __forceinline__ void store_staged(const Accumulators& acc, const StreamArgs& args, const Output& output,
                                              const Item& item, const Pipeline& pipe, Storing& storing,
-                                             const Slice& slice, int column) {
-    const Piece piece = piece_of(args, output, item, slice, column, staged_buffer(pipe, storing.staged));
-    stage_column<Slot>(acc, args, output, storing.own, slice, column,
-                       piece.shared - tile_start(args, item) * kElementBytes);
-    const int warp = threadIdx.x / 32, freed = storing.staged + kConsumerWarps + 1 - kStagedBuffers;
+                                             const Slice& slice, int first) {
+    const uint32_t buffer = pipe.end + storing.staged % kStagedBuffers * (kStagedColumns * 4 * kStagedBytes);
+#pragma unroll
+    for (int i = 0; i < kStagedColumns; ++i) {
+        const Piece piece = piece_of(args, output, item, slice, first + i, buffer + i * 4 * kStagedBytes);
+        stage_column<Slot>(acc, args, output, storing.own, slice, first + i,
+                           piece.shared - tile_start(args, item) * kElementBytes);
+    }
     ptx::fence_shared_async();
-    if (warp == freed % kConsumerWarps) ptx::copy_bulk_out_wait();
+    const int warp = threadIdx.x / 32;
+    if (warp < kStagedColumns) ptx::copy_bulk_out_wait<kStagedBuffers - 2>();
     ptx::sync_threads<kConsumers * 128>();
-    if (warp == storing.staged % kConsumerWarps) send_piece(piece);
+    if (warp < kStagedColumns)
+        send_piece(piece_of(args, output, item, slice, first + warp, buffer + warp * 4 * kStagedBytes));
     ++storing.staged;
 }
 

@@ -3,9 +3,8 @@
 // Finished sums become outputs: bias, epilogue, rounding, and the way from registers to the tensor.
 //
 // kStore says which way: kStoreVoxel writes the phases of a voxel along w, at once where kAligned says that they are one
-// aligned access; kStoreJoined the two phases where they are not, together with the neighbour's; kStorePairs and
-// kStoreQuads two and four voxels of 16 bits; kStoreStaged whole rows through shared memory; kStoreChannels
-// kLaneChannels neighbouring channels.
+// aligned access; kStorePairs and kStoreQuads two and four voxels of 16 bits; kStoreStaged whole rows through shared
+// memory; kStoreChannels kLaneChannels neighbouring channels.
 #include "stream_staged.cuh"
 
 namespace {
@@ -32,56 +31,6 @@ __device__ __forceinline__ void store_voxels(const Accumulators& acc, const Stre
             if (slice.has(c) && places.exists(i, h))
                 store_outputs<kStrideW>(output, sums, bias, slice.channel + c,
                                         first + (h * args.dst_w + places.offset[i]), places.columns(i), kAligned);
-        }
-    }
-}
-
-/// Two phases of the positions of an m64 tile, in rows of odd length: every second one begins between two aligned pairs,
-/// and there a pair is the second phase of a voxel and the first of the next. What has no neighbour goes alone.
-__device__ __forceinline__ void put_joined(Storage* tensor, const float (&values)[2][2], const Storing& storing,
-                                           Index first, int m, int h, bool has) {
-    float after[2];
-    shift_positions(after, values[0][0], values[1][0]);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int i = 2 * m + half;
-        const bool odd = (static_cast<int>(first) + storing.own.offset[i]) & 1, whole = storing.own.columns(i) == 2;
-        const bool next = storing.own.is(kNextJoined, i), previous = storing.own.is(kPreviousJoined, i);
-        if (!has || !storing.own.exists(i, h)) continue;
-        Storage* const at = tensor + (first + storing.own.offset[i]);
-        const float pair[2] = {odd ? values[half][1] : values[half][0], odd ? after[half] : values[half][1]};
-        if (odd ? next : whole) store_pack(at + odd, pair);
-        if (odd ? !previous : !whole) store(at, values[half][0]);
-        if (odd && !next && whole) store(at + 1, values[half][1]);
-    }
-}
-
-/// One channel.
-template <int Slot>
-__device__ __forceinline__ void store_joined(const Accumulators& acc, const StreamArgs& args, const Output& output,
-                                             const Storing& storing, const Slice& slice, int column) {
-    const int c = lane_channel(column);
-    const float bias = lane_bias(output, slice, column);
-#pragma unroll
-    for (int h = 0; h < kStrideH; ++h) {
-        Index first = slice.index + c * slice.stride + h * args.dst_w;
-        forget(first);
-#pragma unroll
-        for (int m = 0; m < kMTiles; ++m) {
-            float values[2][2];
-#pragma unroll
-            for (int k = 0; k < 4; ++k)
-                values[k / 2][k % 2] = sum_at<Slot>(acc, 2 * m + k / 2, h * kStrideW + k % 2, column) + bias;
-            if constexpr (kSavesPreactivation)
-                put_joined(output.preactivation, values, storing, first, m, h, slice.has(c));
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const int i = 2 * m + k / 2, w = k % 2;
-                const bool exists = slice.has(c) && storing.own.exists(i, h) && w < storing.own.columns(i);
-                values[k / 2][w] = lane_value(values[k / 2][w], output, exists, slice.channel + c,
-                                              first + storing.own.offset[i] + w);
-            }
-            put_joined(output.dst, values, storing, first, m, h, slice.has(c));
         }
     }
 }
@@ -181,20 +130,17 @@ __device__ __forceinline__ void store_slice(const Accumulators& acc, const Strea
         for (int i = 0; i < kPlaces; ++i)
 #pragma unroll
             for (int h = 0; h < kStrideH; ++h) store_channels<Slot>(acc, args, output, storing.own, slice, bias, i, h);
+    } else if constexpr (kStore == kStoreStaged && !kSavesPreactivation) {
+#pragma unroll
+        for (int column = 0; column < kLaneColumns; column += kStagedColumns)
+            store_staged<Slot>(acc, args, output, item, pipe, storing, slice, column);
     } else if constexpr (Storing::kTrades) {
 #pragma unroll
         for (int j = 0; j < kCoTile / 8; ++j) store_turned<Slot>(acc, args, output, storing, slice, j);
     } else {
 #pragma unroll
-        for (int column = 0; column < kLaneColumns; ++column) {
-            if constexpr (kStore == kStoreStaged && !kSavesPreactivation) {
-                store_staged<Slot>(acc, args, output, item, pipe, storing, slice, column);
-            } else if constexpr (kStore == kStoreJoined) {
-                store_joined<Slot>(acc, args, output, storing, slice, column);
-            } else {
-                store_voxels<Slot>(acc, args, output, storing.own, slice, column);
-            }
-        }
+        for (int column = 0; column < kLaneColumns; ++column)
+            store_voxels<Slot>(acc, args, output, storing.own, slice, column);
     }
 }
 
