@@ -93,12 +93,25 @@ TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src
     return map;
 }
 
+constexpr int64_t kPackThreads = 256;
+
+/// CTAs that pack: for each tile of output channels and each k step, as many as give every multiprocessor some.
+Dim3 pack_grid(const Problem& problem, const StreamTile& tile, int64_t packed_words, const Device& device) {
+    constexpr int64_t kPerMultiprocessor = 4, kCoreWords = 4;
+    const int64_t steps =
+        tile.steps * cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
+    const int64_t parts = problem.groups * cuts(problem.dst_channels_per_group(), tile.dst_channels) * steps;
+    const int64_t most = cuts(packed_words, parts * kCoreWords * kPackThreads);
+    return {parts, std::clamp<int64_t>(kPerMultiprocessor * device.multiprocessors / parts, 1, most)};
+}
+
 class StreamKernel final : public Kernel {
 public:
     StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, StreamEngine engine)
         : problem_(problem), epilogue_(epilogue), device_(device), tables_(problem),
           tile_(choose_stream_tile(problem, tables_, device, engine)), args_(arguments_of(problem, tables_, tile_)),
           packed_words_(stream_packed_words(problem, tables_, tile_)),
+          pack_grid_(pack_grid(problem, tile_, packed_words_, device)),
           pack_(device, stream_pack_request(problem, tables_, tile_)),
           variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
                         return stream_request(problem, tables_, tile_, epilogue, has_bias, saves_preactivation);
@@ -131,9 +144,8 @@ public:
 
 private:
     void pack(const void* weight, void* stream, void* packed) const {
-        constexpr int64_t kThreads = 256;
         std::array<void*, 2> kernel_arguments = {static_cast<void*>(&weight), static_cast<void*>(&packed)};
-        launch(pack_.get(stream), {cuts(packed_words_, kThreads)}, {kThreads}, kernel_arguments.data(), stream);
+        launch(pack_.get(stream), pack_grid_, {kPackThreads}, kernel_arguments.data(), stream);
     }
 
     Problem problem_;
@@ -143,6 +155,7 @@ private:
     StreamTile tile_;
     StreamArgs args_;
     int64_t packed_words_;
+    Dim3 pack_grid_;
     LoadedFunction pack_;
     Variants variants_;
 };

@@ -192,8 +192,7 @@ Prelude constants(const Problem& problem, const StreamTables& tables, const Stre
 
 KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     Prelude prelude = constants(problem, tables, tile);
-    prelude.constant("kPackedWords", stream_packed_words(problem, tables, tile))
-        .add(output_source(problem, {}, false, false));
+    prelude.add(output_source(problem, {}, false, false));
     return {"stream_pack.cuh", prelude.str(), "stream_pack", 0};
 }
 

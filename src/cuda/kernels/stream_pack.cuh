@@ -4,7 +4,10 @@
 // rows. A row is (slot of a ring, output channel); with kWindows there are no rotations, and rows are (entry of a ring's
 // window, output channel).
 //
-// Constants from the host: those of stream_shape.cuh, and kUseTapH kUseTapW kPackedWords kCoTiles.
+// A CTA packs what follows from one k step of input channels and one tile of output channels, all taps and rotations of
+// it: so the weight's sectors, which hold neighbouring taps, are read by one multiprocessor.
+//
+// Constants from the host: those of stream_shape.cuh, and kUseTapH kUseTapW kCoTiles.
 #include "storage.cuh"
 #include "stream_shape.cuh"
 
@@ -35,17 +38,17 @@ __device__ int channel_of_row(int row) {
     return row - in_blocks + in_blocks % 8 / 2 * kLaneChannels + in_blocks / 8 * 2 + in_blocks % 2;
 }
 
-/// Which tap (h, w), k step and part a block of a stage holds: stages are groups of taps, one after another.
-struct Block {
-    int use, step, part;
-};
-
-__device__ Block block_at(int index) {
+/// The place of a block among those of a stage: stages are groups of taps, one after another.
+__device__ int block_index(int use, int step, int part) {
     int group = 0;
-    while (index >= kSteps * kParts * kGroupUse[group + 1]) ++group;
-    const int rest = index - kSteps * kParts * kGroupUse[group], uses = group_uses(group);
-    return {kGroupUse[group] + rest % uses, rest / uses / kParts, rest / uses % kParts};
+    while (use >= kGroupUse[group + 1]) ++group;
+    return kSteps * kParts * kGroupUse[group] + (step * kParts + part) * group_uses(group) + use - kGroupUse[group];
 }
+
+/// 16 bytes of a row.
+struct alignas(16) Core {
+    uint32_t words[4];
+};
 
 struct WeightPlace {
     int group, ci, co, tap_d, use;
@@ -76,23 +79,28 @@ __device__ uint32_t packed_word(const Half* weight, const WeightPlace& place, in
 } // namespace
 
 extern "C" __global__ void stream_pack(const Storage* weight, uint32_t* packed) {
-    const int64_t index = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (index >= kPackedWords) return;
     constexpr int kBlockRows = kWindows ? kRingEntry[kDPhases] * kCoTile : kN;
-    constexpr int kTurns = kWindows ? 1 : kRotations, kBlocks = kSteps * kParts * kUses;
-    const int word = index % 4, row_low = index / 4 % 8, core = index / 32 % 2;
-    int64_t rest = index / 64;
-    const int row = rest % (kBlockRows / 8) * 8 + row_low;
-    rest /= kBlockRows / 8;
-    const Block block = block_at(rest % kBlocks);
-    rest /= kBlocks;
-    WeightPlace place;
-    place.use = block.use;
-    place.ci = (rest % kChunks * kSteps + block.step) * kChannelStep + (core * 4 + word) * kWordChannels;
-    rest /= kChunks;
-    place.tap_d = tap_of_row(row, rest % kTurns);
-    rest /= kTurns;
-    place.co = rest % kCoTiles * kCoTile + channel_of_row(row % kCoTile);
-    place.group = rest / kCoTiles;
-    packed[index] = packed_word(weight, place, block.part);
+    constexpr int kTurns = kWindows ? 1 : kRotations, kAllSteps = kChunks * kSteps;
+    constexpr int kCores = kTurns * kParts * kUses * kBlockRows * 2; // rows of cores, 16 bytes each
+    const int tile = blockIdx.x / kAllSteps, all_step = blockIdx.x % kAllSteps;
+    for (int index = blockIdx.y * blockDim.x + threadIdx.x; index < kCores; index += gridDim.y * blockDim.x) {
+        const int row_low = index % 8, core = index / 8 % 2, high = index / 16 % (kBlockRows / 8);
+        const int rest = index / (2 * kBlockRows);
+        const int use = rest % kUses, part = rest / kUses % kParts, turn = rest / (kUses * kParts);
+        const int row = high * 8 + row_low;
+        WeightPlace place;
+        place.use = use;
+        place.tap_d = tap_of_row(row, turn);
+        place.co = tile % kCoTiles * kCoTile + channel_of_row(row % kCoTile);
+        place.group = tile / kCoTiles;
+        Core words;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            place.ci = all_step * kChannelStep + (core * 4 + i) * kWordChannels;
+            words.words[i] = packed_word(weight, place, part);
+        }
+        const int64_t stage = (static_cast<int64_t>(tile) * kTurns + turn) * kChunks + all_step / kSteps;
+        const int64_t block = stage * (kSteps * kParts * kUses) + block_index(use, all_step % kSteps, part);
+        reinterpret_cast<Core*>(packed)[block * (2 * kBlockRows) + high * 16 + core * 8 + row_low] = words;
+    }
 }
