@@ -16,7 +16,8 @@ if(TARGET GTest::gtest_main)
     target_include_directories(tconv3d_tests PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(tconv3d_tests PRIVATE tconv3d GTest::gtest_main)
     target_compile_definitions(tconv3d_tests PRIVATE
-        TCONV3D_PROBLEMS="${PROJECT_SOURCE_DIR}/problems" TCONV3D_KERNELS="${PROJECT_SOURCE_DIR}/src/cuda/kernels")
+        TCONV3D_PROBLEMS="${PROJECT_SOURCE_DIR}/problems" TCONV3D_KERNELS="${PROJECT_SOURCE_DIR}/src/cuda/kernels"
+        TCONV3D_EMULATOR="${PROJECT_SOURCE_DIR}/tests/emulator" TCONV3D_CXX="${CMAKE_CXX_COMPILER}")
     tconv3d_compile_options(tconv3d_tests)
     add_test(NAME tconv3d_tests COMMAND tconv3d_tests)
 else()

@@ -11,43 +11,10 @@ namespace tconv3d::cuda {
 
 namespace {
 
-/// kernels/stream_shape.cuh's StreamArgs, byte for byte.
-struct StreamArgs {
-    const void* weights;
-    const void* src;
-    int64_t dst_slice;
-    int32_t batch, depth, src_h, src_w;
-    int32_t dst_d, dst_h, dst_w;
-    int32_t q_end_d;
-    int32_t tiles_h, tiles_w, segments, segment_length, co_tiles, items;
-};
-
 int64_t item_count(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     return cuts(problem.batch, tile.images) * problem.groups *
            cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
            cuts(tables.q_end[2], tile.w) * tile.segments;
-}
-
-StreamArgs arguments_of(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
-    const Extents dst = problem.dst();
-    StreamArgs args{};
-    args.dst_slice = dst[1] * dst[2];
-    args.batch = narrow(problem.batch);
-    args.depth = narrow(problem.src[0]);
-    args.src_h = narrow(problem.src[1]);
-    args.src_w = narrow(problem.src[2]);
-    args.dst_d = narrow(dst[0]);
-    args.dst_h = narrow(dst[1]);
-    args.dst_w = narrow(dst[2]);
-    args.q_end_d = narrow(tables.q_end[0]);
-    args.tiles_h = narrow(cuts(tables.q_end[1], tile.h));
-    args.tiles_w = narrow(cuts(tables.q_end[2], tile.w));
-    args.segments = narrow(tile.segments);
-    args.segment_length = narrow(tile.segment_length);
-    args.co_tiles = narrow(cuts(problem.dst_channels_per_group(), tile.dst_channels));
-    args.items = narrow(item_count(problem, tables, tile));
-    return args;
 }
 
 /// fp32 is rounded to tf32 while it is copied, unless it is to be split.
@@ -57,25 +24,8 @@ int map_type(const Problem& problem) {
     return stream_parts(problem) == 2 ? kTensorMapFloat32 : kTensorMapTFloat32;
 }
 
-/// Extents, from the contiguous one on, and the box that is copied at once.
-struct MapShape {
-    std::array<int64_t, 5> extents;
-    std::array<int64_t, 5> box;
-};
-
-/// Groups count as images where channels are planes; where channels are contiguous, slices do.
-MapShape map_shape(const Problem& problem, const StreamTile& tile) {
-    const int64_t step = stream_channel_step(problem), channels = problem.src_channels_per_group();
-    if (tile.source == StreamSource::planes) {
-        return {{problem.src[2], problem.src[1], problem.src[0], channels, problem.batch * problem.groups},
-                {tile.raw_pitch, tile.rows, 1, tile.steps * step, tile.images}};
-    }
-    return {{channels, problem.groups, problem.src[2], problem.src[1], problem.src[0] * problem.batch},
-            {step / 2, 1, tile.pitch, tile.rows, 1}};
-}
-
 TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src) {
-    const MapShape shape = map_shape(problem, tile);
+    const StreamMapShape shape = stream_map_shape(problem, tile);
     uint64_t extents[5], strides[4], bytes = static_cast<uint64_t>(bytes_per_element(problem.dtype));
     uint32_t box[5];
     const uint32_t element_strides[] = {1, 1, 1, 1, 1};
@@ -93,25 +43,13 @@ TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src
     return map;
 }
 
-constexpr int64_t kPackThreads = 256;
-
-/// CTAs that pack: for each tile of output channels and each k step, as many as give every multiprocessor some.
-Dim3 pack_grid(const Problem& problem, const StreamTile& tile, int64_t packed_words, const Device& device) {
-    constexpr int64_t kPerMultiprocessor = 4, kCoreWords = 4;
-    const int64_t steps =
-        tile.steps * cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
-    const int64_t parts = problem.groups * cuts(problem.dst_channels_per_group(), tile.dst_channels) * steps;
-    const int64_t most = cuts(packed_words, parts * kCoreWords * kPackThreads);
-    return {parts, std::clamp<int64_t>(kPerMultiprocessor * device.multiprocessors / parts, 1, most)};
-}
-
 class StreamKernel final : public Kernel {
 public:
     StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, StreamEngine engine)
         : problem_(problem), epilogue_(epilogue), device_(device), tables_(problem),
-          tile_(choose_stream_tile(problem, tables_, device, engine)), args_(arguments_of(problem, tables_, tile_)),
+          tile_(choose_stream_tile(problem, tables_, device, engine)), args_(stream_arguments(problem, tables_, tile_)),
           packed_words_(stream_packed_words(problem, tables_, tile_)),
-          pack_grid_(pack_grid(problem, tile_, packed_words_, device)),
+          pack_grid_(stream_pack_grid(problem, tile_, packed_words_, device)),
           pack_(device, stream_pack_request(problem, tables_, tile_)),
           variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
                         return stream_request(problem, tables_, tile_, epilogue, has_bias, saves_preactivation);
@@ -145,7 +83,7 @@ public:
 private:
     void pack(const void* weight, void* stream, void* packed) const {
         std::array<void*, 2> kernel_arguments = {static_cast<void*>(&weight), static_cast<void*>(&packed)};
-        launch(pack_.get(stream), pack_grid_, {kPackThreads}, kernel_arguments.data(), stream);
+        launch(pack_.get(stream), pack_grid_, {kStreamPackThreads}, kernel_arguments.data(), stream);
     }
 
     Problem problem_;
@@ -221,6 +159,47 @@ std::string capability(const Device& device) {
 }
 
 } // namespace
+
+StreamArgs stream_arguments(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
+    const Extents dst = problem.dst();
+    StreamArgs args{};
+    args.dst_slice = dst[1] * dst[2];
+    args.batch = narrow(problem.batch);
+    args.depth = narrow(problem.src[0]);
+    args.src_h = narrow(problem.src[1]);
+    args.src_w = narrow(problem.src[2]);
+    args.dst_d = narrow(dst[0]);
+    args.dst_h = narrow(dst[1]);
+    args.dst_w = narrow(dst[2]);
+    args.q_end_d = narrow(tables.q_end[0]);
+    args.tiles_h = narrow(cuts(tables.q_end[1], tile.h));
+    args.tiles_w = narrow(cuts(tables.q_end[2], tile.w));
+    args.segments = narrow(tile.segments);
+    args.segment_length = narrow(tile.segment_length);
+    args.co_tiles = narrow(cuts(problem.dst_channels_per_group(), tile.dst_channels));
+    args.items = narrow(item_count(problem, tables, tile));
+    return args;
+}
+
+StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile) {
+    const int64_t step = stream_channel_step(problem), channels = problem.src_channels_per_group();
+    if (tile.source == StreamSource::planes) {
+        return {{problem.src[2], problem.src[1], problem.src[0], channels, problem.batch * problem.groups},
+                {tile.raw_pitch, tile.rows, 1, tile.steps * step, tile.images}};
+    }
+    return {{channels, problem.groups, problem.src[2], problem.src[1], problem.src[0] * problem.batch},
+            {step / 2, 1, tile.pitch, tile.rows, 1}};
+}
+
+Dim3 stream_pack_grid(const Problem& problem, const StreamTile& tile, int64_t packed_words, const Device& device) {
+    constexpr int64_t kPerMultiprocessor = 4, kCoreWords = 4;
+    const int64_t steps =
+        tile.steps * cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
+    const int64_t parts = problem.groups * cuts(problem.dst_channels_per_group(), tile.dst_channels) * steps;
+    const int64_t most = cuts(packed_words, parts * kCoreWords * kStreamPackThreads);
+    return {parts, std::clamp<int64_t>(kPerMultiprocessor * device.multiprocessors / parts, 1, most)};
+}
 
 std::string reject_stream(const Problem& problem, const Epilogue&, const Device& device) {
     if (device.sm != 90) return "wgmma needs compute capability 9.0, got " + capability(device);

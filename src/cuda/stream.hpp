@@ -9,6 +9,7 @@
 #include "core/cuts.hpp"
 #include "cuda/compile.hpp"
 #include "cuda/driver.hpp"
+#include "cuda/jit.hpp"
 #include "tconv3d/cuda.hpp"
 #include "tconv3d/epilogue.hpp"
 #include "tconv3d/problem.hpp"
@@ -159,8 +160,35 @@ std::string reject_mma(const Problem& problem, const Epilogue& epilogue, const D
 double mma_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
 std::unique_ptr<Kernel> prepare_mma(const Problem& problem, const Epilogue& epilogue, const Device& device);
 
+/// kernels/stream_shape.cuh's StreamArgs, byte for byte.
+struct StreamArgs {
+    const void* weights;
+    const void* src;
+    int64_t dst_slice;
+    int32_t batch, depth, src_h, src_w;
+    int32_t dst_d, dst_h, dst_w;
+    int32_t q_end_d;
+    int32_t tiles_h, tiles_w, segments, segment_length, co_tiles, items;
+};
+
+/// All but the tensors.
+StreamArgs stream_arguments(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
+
+/// What the copy engine sees of src: extents, from the contiguous one on, and the box that is copied at once. Groups
+/// count as images where channels are planes; where channels are contiguous, slices do.
+struct StreamMapShape {
+    std::array<int64_t, 5> extents;
+    std::array<int64_t, 5> box;
+};
+
+StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile);
+
 /// 32-bit words of the packed weight.
 int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
+
+/// CTAs that pack: for each tile of output channels and each k step, as many as give every multiprocessor some.
+constexpr int64_t kStreamPackThreads = 256;
+Dim3 stream_pack_grid(const Problem& problem, const StreamTile& tile, int64_t packed_words, const Device& device);
 
 /// What is compiled for a tile: the packing of the weight, and the kernel.
 KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile);

@@ -55,6 +55,11 @@ __device__ __forceinline__ uint32_t float_to_tf32(float value) {
     return bits;
 }
 
+/// Clears the register where it is: a plain 0 may become another register, and a copy.
+__device__ __forceinline__ void clear(float& value) {
+    asm volatile("mov.f32 %0, 0f00000000;" : "=f"(value));
+}
+
 // ---- Shared memory by address ----
 
 __device__ __forceinline__ uint32_t load_shared(uint32_t shared_src) {

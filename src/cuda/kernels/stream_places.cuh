@@ -35,7 +35,7 @@ __device__ __forceinline__ void clear_slot(Accumulators& acc) {
         for (int phase = 0; phase < kAccPhases; ++phase)
 #pragma unroll
             for (int i = 0; i < kCoTile / 2; ++i)
-                asm volatile("mov.f32 %0, 0f00000000;" : "=f"(acc.sums[m][phase * (kN / 2) + Slot * kCoTile / 2 + i]));
+                ptx::clear(acc.sums[m][phase * (kN / 2) + Slot * kCoTile / 2 + i]);
 }
 
 /// The outputs of a lane's positions, which are the same in every slice and channel of a work item.

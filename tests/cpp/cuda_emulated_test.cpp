@@ -1,0 +1,163 @@
+// The streamed kernel on the host, without a GPU: its source is compiled by this machine's compiler against
+// tests/emulator, where each thread is a fiber, and must be exact on small integers.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cuda/stream.hpp"
+#include "problem_file.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Device kHopper = {0, "made up", 90, 132, 232448, 233472, 62914560};
+
+std::string list(const std::array<int64_t, 5>& values) {
+    std::string text;
+    for (const int64_t value : values) text += std::to_string(value) + ", ";
+    return "{" + text + "}";
+}
+
+/// The prelude without what only a GPU's assembler understands: wgmma<Run>(sums, a, b).
+std::string host_prelude(const std::string& prelude, const Problem& problem) {
+    const size_t begin = prelude.find("__device__ __forceinline__ void wgmma_");
+    if (begin == std::string::npos) return prelude;
+    const size_t last = prelude.find("template <int Run, int Sums>"), end = prelude.find("\n}\n", last) + 3;
+    const std::string word = problem.dtype == DType::f32    ? "Tf32"
+                             : problem.dtype == DType::bf16 ? "Bf16Pair"
+                                                            : "F16Pair";
+    return prelude.substr(0, begin) +
+           "#include \"ptx.cuh\"\n"
+           "template <int Run, int Sums>\n"
+           "void wgmma(float (&sums)[Sums], uint64_t a, uint64_t b) {\n    ptx::wgmma<ptx::" +
+           word + ">(sums + kRunFirst[Run] * (kN / 2), kRunCount[Run] * kN, a, b);\n}\n" + prelude.substr(end);
+}
+
+/// What the library would launch.
+std::string launch_source(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    const StreamArgs args = stream_arguments(problem, tables, tile);
+    std::string bytes;
+    for (size_t i = 0; i < sizeof args; ++i)
+        bytes += std::to_string(reinterpret_cast<const unsigned char*>(&args)[i]) + ", ";
+    const StreamMapShape shape = stream_map_shape(problem, tile);
+    const int64_t packed = stream_packed_words(problem, tables, tile);
+    const Dim3 pack = stream_pack_grid(problem, tile, packed, kHopper);
+    const auto constant = [](const char* name, int64_t value) {
+        return std::string("constexpr int ") + name + " = " + std::to_string(value) + ";\n";
+    };
+    const Extents dst = problem.dst();
+    return "constexpr unsigned char kArguments[] = {" + bytes +
+           "};\nconstexpr int64_t kMapExtents[] = " + list(shape.extents) +
+           ";\nconstexpr int64_t kMapBox[] = " + list(shape.box) +
+           ";\nconstexpr bool kMapRounds = " + (problem.math == MathMode::tf32 ? "true" : "false") + ";\n" +
+           constant("kBatch", problem.batch) + constant("kSrcD", problem.src[0]) + constant("kSrcH", problem.src[1]) +
+           constant("kSrcW", problem.src[2]) + constant("kDstD", dst[0]) + constant("kDstH", dst[1]) +
+           constant("kDstW", dst[2]) + constant("kPackedBytes", packed * 4) + constant("kPackGridX", pack.x) +
+           constant("kPackGridY", pack.y) + constant("kPackThreads", kStreamPackThreads) +
+           constant("kGrid", std::min<int64_t>(args.items, 3));
+}
+
+void write(const fs::path& path, const std::string& text) {
+    std::ofstream(path) << text;
+}
+
+/// A folder with the kernels, ptx.cuh and all else from tests/emulator, and what belongs to the problem.
+class Emulated {
+public:
+    Emulated(const Problem& problem, StreamEngine engine) {
+        std::string name = (fs::temp_directory_path() / "tconv3d-emulated-XXXXXX").string();
+        folder_ = mkdtemp(name.data());
+        for (const char* source : {TCONV3D_KERNELS, TCONV3D_EMULATOR})
+            for (const fs::directory_entry& file : fs::directory_iterator(source))
+                fs::copy(file, folder_ / file.path().filename(), fs::copy_options::overwrite_existing);
+        const StreamTables tables(problem);
+        const StreamTile tile = choose_stream_tile(problem, tables, kHopper, engine);
+        write(folder_ / "prelude.hpp",
+              host_prelude(stream_request(problem, tables, tile, {}, true, false).prelude, problem));
+        write(folder_ / "pack_prelude.hpp", stream_pack_request(problem, tables, tile).prelude);
+        write(folder_ / "problem.hpp", launch_source(problem, tables, tile));
+        tile_ = tile.str();
+    }
+    ~Emulated() { fs::remove_all(folder_); }
+    Emulated(const Emulated&) = delete;
+    Emulated& operator=(const Emulated&) = delete;
+
+    const std::string& tile() const { return tile_; }
+    bool compile() const { return run(TCONV3D_CXX " -std=c++17 -O1 -w -o emulated stream.cpp pack.cpp device.cpp"); }
+    bool execute() const { return run("./emulated"); }
+
+private:
+    bool run(const std::string& command) const {
+        return std::system(("cd " + folder_.string() + " && " + command).c_str()) == 0;
+    }
+
+    fs::path folder_;
+    std::string tile_;
+};
+
+struct Case {
+    const char* problem;
+    StreamEngine engine;
+    const char* why;
+};
+
+constexpr StreamEngine kWgmma = StreamEngine::wgmma, kMma = StreamEngine::mma;
+
+constexpr Case kCases[] = {
+    {"n2 ci12 co20 3x5x8 k3 tf32", kWgmma, "planes, stride 1, channels that fill no tile"},
+    {"n1 ci9 co8 3x6x16 k3 s2 p1 tf32", kWgmma, "rows of odd length go through shared memory"},
+    {"n1 ci16 co12 3x6x16 k3 s2 p1 bf16", kWgmma, "the same in 16 bits"},
+    {"n3 ci16 co8 3x4x8 k2 s2 f16", kWgmma, "phases of a voxel side by side, images that share a tile"},
+    {"n1 ci16 co8 3x5x16 k3 p1 bf16", kWgmma, "four voxels at once"},
+    {"n1 ci16 co8 3x5x16 k3 bf16", kWgmma, "two voxels at once"},
+    {"n2 ci8 co16 3x4x5 k4x3x3 s2 p1 tf32 ndhwc", kWgmma, "channels at once, positions from the copy engine"},
+    {"n1 ci16 co72 2x4x5 k3 s1x2x1 p1 g2 bf16 ndhwc", kWgmma, "groups, channels of 16 bits"},
+    {"n1 ci24 co8 2x5x7 k3 d2 f32", kWgmma, "fp32 in parts, rows that the copy engine does not take"},
+    {"n1 ci8 co8 2x4x5 k3 s2 p1 op1 tf32", kMma, "mma.sync"},
+};
+
+void PrintTo(const Case& one, std::ostream* text) {
+    *text << one.problem;
+}
+
+class StreamEmulatedCase : public ::testing::TestWithParam<Case> {};
+
+TEST_P(StreamEmulatedCase, IsExactOnIntegers) {
+    const Emulated emulated(Problem::parse(GetParam().problem), GetParam().engine);
+    ASSERT_TRUE(emulated.compile()) << GetParam().problem;
+    EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << emulated.tile();
+}
+
+/// Some of the problem file, each in another mode.
+TEST(StreamEmulated, TakesTheProblemFile) {
+    constexpr struct {
+        DType dtype;
+        MathMode math;
+    } kModes[] = {{DType::f32, MathMode::tf32},
+                  {DType::bf16, MathMode::full},
+                  {DType::f16, MathMode::full},
+                  {DType::f32, MathMode::full}};
+    constexpr double kMostFlops = 2e7;
+    const std::vector<Problem> problems = testing::listed_problems();
+    size_t sample = 0;
+    for (size_t i = 0; i < problems.size(); i += 3 * testing::sampled_every(), ++sample) {
+        Problem problem = problems[i];
+        problem.dtype = kModes[sample % std::size(kModes)].dtype;
+        problem.math = kModes[sample % std::size(kModes)].math;
+        problem.layout = sample / std::size(kModes) % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
+        const bool small = problem.batch > 0 && problem.flops() < kMostFlops;
+        if (!small || !reject_stream(problem, {}, kHopper).empty()) continue;
+        const Emulated emulated(problem, kWgmma);
+        ASSERT_TRUE(emulated.compile()) << problem.str();
+        EXPECT_TRUE(emulated.execute()) << problem.str() << ": " << emulated.tile();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StreamEmulatedCase, ::testing::ValuesIn(kCases));
+
+} // namespace
+} // namespace tconv3d::cuda

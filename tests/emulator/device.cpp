@@ -1,0 +1,169 @@
+#include "device.hpp"
+
+#include <ucontext.h>
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+Dimensions threadIdx, blockIdx, blockDim, gridDim;
+unsigned char shared[1];
+
+namespace emulator {
+
+namespace {
+
+constexpr int kMostCtas = 2, kMostWarps = 32;
+
+struct Fiber {
+    static constexpr size_t kStackBytes = 256 << 10;
+    ucontext_t context;
+    std::unique_ptr<char[]> stack{new char[kStackBytes]};
+    bool done = false;
+};
+
+struct Meeting {
+    int arrived = 0;
+    int64_t generation = 0;
+};
+
+/// As the hardware counts: a phase ends when all arrivals and all expected bytes are there.
+struct Barrier {
+    int arrivals = 0;
+    int pending = 0;
+    int bytes = 0;
+    int phase = 0;
+
+    void end_phase() {
+        progress();
+        if (pending > 0 || bytes != 0) return;
+        pending = arrivals;
+        ++phase;
+    }
+};
+
+using Key = std::pair<int, int64_t>; // a CTA, and a number or an address in it
+
+ucontext_t scheduler;
+Fiber* running;
+int running_rank;
+void (*entry)();
+int64_t events;
+std::map<Key, Meeting> meetings;
+std::map<Key, Barrier> barriers;
+Words given[kMostCtas][kMostWarps][32];
+alignas(1024) unsigned char memories[kMostCtas][kSharedBytes];
+
+void begin() {
+    entry();
+    running->done = true;
+    progress();
+    swapcontext(&running->context, &scheduler);
+}
+
+} // namespace
+
+void progress() {
+    ++events;
+}
+
+void yield() {
+    Fiber* const self = running;
+    swapcontext(&self->context, &scheduler);
+}
+
+int rank() {
+    return running_rank;
+}
+
+unsigned char* memory_of(int rank) {
+    return memories[rank];
+}
+
+unsigned char* memory() {
+    return memory_of(running_rank);
+}
+
+void meet(int number, int count) {
+    Meeting& meeting = meetings[{number == kCluster ? 0 : running_rank, number}];
+    const int64_t generation = meeting.generation;
+    progress();
+    if (++meeting.arrived == count) {
+        meeting.arrived = 0;
+        ++meeting.generation;
+        return;
+    }
+    while (meeting.generation == generation) yield();
+    progress();
+}
+
+const Words* exchange(const uint32_t* words, int count) {
+    const int warp = threadIdx.x / 32;
+    std::copy_n(words, count, given[running_rank][warp][threadIdx.x % 32].words);
+    meet(kFirstWarp + warp, 32);
+    return given[running_rank][threadIdx.x / 32];
+}
+
+void exchanged() {
+    meet(kFirstWarp + threadIdx.x / 32, 32);
+}
+
+void barrier_init(uint32_t address, int arrivals) {
+    barriers[{running_rank, address}] = {arrivals, arrivals, 0, 0};
+}
+
+void barrier_arrive(uint32_t address, int rank) {
+    Barrier& barrier = barriers.at({rank, address});
+    --barrier.pending;
+    barrier.end_phase();
+}
+
+void barrier_expect(uint32_t address, int bytes, int rank) {
+    Barrier& barrier = barriers.at({rank, address});
+    barrier.bytes += bytes;
+    if (bytes < 0) barrier.end_phase();
+}
+
+void barrier_wait(uint32_t address, int parity) {
+    Barrier& barrier = barriers.at({running_rank, address});
+    // The phase that is waited for is the present one or the one before.
+    while (barrier.phase % 2 == parity) yield();
+    progress();
+}
+
+void run_cluster(int first_block, int ctas, int threads, void (*thread)()) {
+    entry = thread;
+    blockDim = {threads, 1, 1};
+    meetings.clear();
+    barriers.clear();
+    std::memset(memories, 0xFF, sizeof memories);
+    std::vector<Fiber> fibers(static_cast<size_t>(ctas * threads));
+    for (Fiber& fiber : fibers) {
+        getcontext(&fiber.context);
+        fiber.context.uc_stack.ss_sp = fiber.stack.get();
+        fiber.context.uc_stack.ss_size = Fiber::kStackBytes;
+        fiber.context.uc_link = nullptr;
+        makecontext(&fiber.context, begin, 0);
+    }
+    for (bool left = true; left;) {
+        const int64_t before = events;
+        left = false;
+        for (int i = 0; i < ctas * threads; ++i) {
+            Fiber& fiber = fibers[static_cast<size_t>(i)];
+            if (fiber.done) continue;
+            left = true;
+            running = &fiber;
+            running_rank = i / threads;
+            blockIdx.x = first_block + running_rank;
+            threadIdx = {i % threads, 0, 0};
+            swapcontext(&scheduler, &fiber.context);
+        }
+        if (left && events == before) {
+            std::printf("all threads wait for one another\n");
+            std::exit(2);
+        }
+    }
+}
+
+} // namespace emulator

@@ -1,0 +1,108 @@
+#pragma once
+
+// A CTA on the host: each of its threads is a fiber, and one runs at a time until it has to wait for others. That is
+// enough to check the arithmetic of a kernel without a GPU, not its timing: copies and products are done at once.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#define __device__
+#define __host__
+#define __global__
+#define __shared__
+#define __grid_constant__
+#define __forceinline__ inline
+#define __align__(bytes)
+#define __launch_bounds__(...)
+
+struct Dimensions {
+    int x, y, z;
+};
+extern Dimensions threadIdx, blockIdx, blockDim, gridDim;
+
+using std::max;
+using std::min;
+
+namespace emulator {
+
+constexpr int kSharedBytes = 1 << 18;
+
+/// Lets the other threads run until there is something new.
+void yield();
+/// Says that something happened that others may wait for.
+void progress();
+
+/// A barrier for `count` threads of a CTA that is known by its number; kCluster's is for all CTAs of the cluster.
+constexpr int kAllThreads = 0, kCluster = 2, kFirstWarp = 16;
+void meet(int number, int count);
+
+/// The words that the lanes of a warp give, all at once; valid until `exchanged` lets the next ones come.
+constexpr int kMostWords = 8;
+struct Words {
+    uint32_t words[kMostWords];
+};
+const Words* exchange(const uint32_t* words, int count);
+void exchanged();
+
+/// Runs the threads of a cluster of CTAs, each with its own shared memory, to their end; a deadlock ends the process.
+void run_cluster(int first_block, int ctas, int threads, void (*thread)());
+
+/// The shared memory of this thread's CTA, and of another one of its cluster.
+unsigned char* memory();
+unsigned char* memory_of(int rank);
+int rank();
+
+/// Barriers of a CTA's memory, by address.
+void barrier_init(uint32_t address, int arrivals);
+void barrier_arrive(uint32_t address, int rank);
+void barrier_expect(uint32_t address, int bytes, int rank);
+void barrier_wait(uint32_t address, int parity);
+
+template <typename Value>
+Value shuffle(Value value, int lane) {
+    static_assert(sizeof value == 4);
+    uint32_t word;
+    std::memcpy(&word, &value, sizeof word);
+    word = exchange(&word, 1)[lane].words[0];
+    exchanged();
+    std::memcpy(&value, &word, sizeof word);
+    return value;
+}
+
+} // namespace emulator
+
+/// What kernels call their shared memory: only its address counts, which is 0.
+extern unsigned char shared[];
+
+inline void __syncthreads() {
+    emulator::meet(emulator::kAllThreads, blockDim.x);
+}
+inline void __syncwarp() {
+    emulator::meet(emulator::kFirstWarp + threadIdx.x / 32, 32);
+}
+template <typename Value>
+Value __shfl_sync(unsigned, Value value, int lane) {
+    return emulator::shuffle(value, lane);
+}
+template <typename Value>
+Value __shfl_xor_sync(unsigned, Value value, int mask) {
+    return emulator::shuffle(value, threadIdx.x % 32 ^ mask);
+}
+template <typename Value>
+Value __ldg(const Value* value) {
+    return *value;
+}
+inline float __uint_as_float(uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
+    const uint64_t bytes = low | static_cast<uint64_t>(high) << 32;
+    uint32_t word = 0;
+    for (int i = 0; i < 4; ++i) word |= static_cast<uint32_t>(bytes >> (selector >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
+    return word;
+}

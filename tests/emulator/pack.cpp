@@ -1,0 +1,22 @@
+// The packing kernel, all CTAs one after another.
+#include "device.hpp"
+
+#include "pack_prelude.hpp"
+
+#include "stream_pack.cuh"
+
+namespace {
+const Storage* the_weight;
+uint32_t* the_packed;
+} // namespace
+
+void run_pack(const void* weight, void* packed, int grid_x, int grid_y, int threads) {
+    the_weight = static_cast<const Storage*>(weight);
+    the_packed = static_cast<uint32_t*>(packed);
+    gridDim = {grid_x, grid_y, 1};
+    for (int y = 0; y < grid_y; ++y)
+        for (int x = 0; x < grid_x; ++x) {
+            blockIdx.y = y;
+            emulator::run_cluster(x, 1, threads, [] { stream_pack(the_weight, the_packed); });
+        }
+}

@@ -1,0 +1,240 @@
+#pragma once
+
+// kernels/ptx.cuh for the host: the same functions, done at once.
+#include "device.hpp"
+
+namespace ptx {
+
+// ---- Conversions ----
+
+inline float bf16_to_float(uint16_t bits) {
+    return __uint_as_float(static_cast<uint32_t>(bits) << 16);
+}
+inline uint32_t bits_of(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+inline uint16_t float_to_bf16(float value) {
+    const uint32_t bits = bits_of(value);
+    return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+inline float f16_to_float(uint16_t bits) {
+    _Float16 value;
+    std::memcpy(&value, &bits, sizeof bits);
+    return static_cast<float>(value);
+}
+inline uint16_t float_to_f16(float value) {
+    const auto half = static_cast<_Float16>(value);
+    uint16_t bits;
+    std::memcpy(&bits, &half, sizeof bits);
+    return bits;
+}
+inline uint32_t floats_to_bf16(float first, float second) {
+    return float_to_bf16(first) | static_cast<uint32_t>(float_to_bf16(second)) << 16;
+}
+inline uint32_t floats_to_f16(float first, float second) {
+    return float_to_f16(first) | static_cast<uint32_t>(float_to_f16(second)) << 16;
+}
+inline uint32_t float_to_tf32(float value) {
+    return (bits_of(value) + 0x1000) & ~0x1FFFu;
+}
+
+inline void clear(float& value) {
+    value = 0;
+}
+
+// ---- Shared memory by address ----
+
+inline uint32_t shared_address(const void*) {
+    return 0;
+}
+inline uint32_t load_shared(uint32_t shared_src) {
+    uint32_t word;
+    std::memcpy(&word, emulator::memory() + shared_src, sizeof word);
+    return word;
+}
+template <typename Value>
+void load_shared(Value& value, uint32_t shared_src) {
+    std::memcpy(&value, emulator::memory() + shared_src, sizeof value);
+}
+template <typename Value>
+void store_shared(uint32_t shared_dst, const Value& value) {
+    std::memcpy(emulator::memory() + shared_dst, &value, sizeof value);
+}
+
+// ---- Barriers ----
+
+inline void barrier_init(uint32_t shared_barrier, int arrivals) {
+    emulator::barrier_init(shared_barrier, arrivals);
+}
+inline void fence_barrier_init() {}
+inline void barrier_arrive(uint32_t shared_barrier) {
+    emulator::barrier_arrive(shared_barrier, emulator::rank());
+}
+inline void barrier_arrive_expect(uint32_t shared_barrier, int bytes) {
+    emulator::barrier_expect(shared_barrier, bytes, emulator::rank());
+    emulator::barrier_arrive(shared_barrier, emulator::rank());
+}
+inline void barrier_wait(uint32_t shared_barrier, int parity) {
+    emulator::barrier_wait(shared_barrier, parity);
+}
+template <int kCount>
+void sync_threads() {
+    emulator::meet(1, kCount);
+}
+inline void fence_shared_async() {}
+
+// ---- Copies ----
+
+inline void copy_async(uint32_t shared_dst, const void* src) {
+    std::memcpy(emulator::memory() + shared_dst, src, 16);
+}
+inline void copy_async_arrive(uint32_t shared_barrier) {
+    emulator::barrier_arrive(shared_barrier, emulator::rank());
+}
+
+/// Extents and box from the contiguous dimension on; rounds to tf32 where the elements are.
+struct TensorMap {
+    const unsigned char* src;
+    int64_t extents[5];
+    int64_t box[5];
+    int bytes;
+    bool tf32;
+};
+
+inline void require_aligned(uint64_t a, uint64_t b, int64_t bytes) {
+    if (a % 16 == 0 && b % 16 == 0 && bytes % 16 == 0 && bytes > 0) return;
+    std::printf("a copy of %lld bytes between addresses that are not aligned\n", static_cast<long long>(bytes));
+    std::exit(3);
+}
+inline void copy_bulk(uint32_t shared_dst, const void* src, int bytes, uint32_t shared_barrier) {
+    require_aligned(shared_dst, reinterpret_cast<uint64_t>(src), bytes);
+    std::memcpy(emulator::memory() + shared_dst, src, static_cast<size_t>(bytes));
+    emulator::barrier_expect(shared_barrier, -bytes, emulator::rank());
+}
+inline void copy_bulk_out(uint64_t dst, uint32_t shared_src, int bytes) {
+    require_aligned(dst, shared_src, bytes);
+    std::memcpy(reinterpret_cast<void*>(dst), emulator::memory() + shared_src, static_cast<size_t>(bytes));
+}
+inline void copy_bulk_out_commit() {}
+template <int kPending>
+void copy_bulk_out_wait() {}
+
+inline void copy_box(uint32_t shared_dst, const TensorMap& map, int n, int c, int d, int h, int w,
+                     uint32_t shared_barrier) {
+    const int64_t start[5] = {w, h, d, c, n};
+    const int64_t total = map.box[0] * map.box[1] * map.box[2] * map.box[3] * map.box[4];
+    require_aligned(shared_dst, static_cast<uint64_t>(start[0] * map.bytes), map.box[0] * map.bytes);
+    for (int64_t index = 0; index < total; ++index) {
+        int64_t rest = index, place = 0, stride = 1;
+        bool inside = true;
+        for (int i = 0; i < 5; ++i) {
+            const int64_t at = start[i] + rest % map.box[i];
+            rest /= map.box[i];
+            inside = inside && at >= 0 && at < map.extents[i];
+            place += at * stride;
+            stride *= map.extents[i];
+        }
+        unsigned char* const to = emulator::memory() + shared_dst + index * map.bytes;
+        std::memset(to, 0, static_cast<size_t>(map.bytes));
+        if (inside) std::memcpy(to, map.src + place * map.bytes, static_cast<size_t>(map.bytes));
+        if (map.tf32) {
+            float value;
+            std::memcpy(&value, to, sizeof value);
+            const uint32_t rounded = float_to_tf32(value);
+            std::memcpy(to, &rounded, sizeof rounded);
+        }
+    }
+    emulator::barrier_expect(shared_barrier, static_cast<int>(-total * map.bytes), emulator::rank());
+}
+
+// ---- Tensor cores ----
+
+inline uint32_t transpose_matrix(uint32_t matrix) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const emulator::Words* const all = emulator::exchange(&matrix, 1);
+    uint32_t turned = 0;
+    for (int i = 0; i < 2; ++i) turned |= (all[(2 * t + i) * 4 + g / 2].words[0] >> g % 2 * 16 & 0xFFFF) << 16 * i;
+    emulator::exchanged();
+    return turned;
+}
+
+inline void load_matrices(uint32_t (&matrices)[4], uint32_t shared_row) {
+    const emulator::Words* const all = emulator::exchange(&shared_row, 1);
+    for (int i = 0; i < 4; ++i)
+        matrices[i] = load_shared(all[i * 8 + threadIdx.x % 32 / 4].words[0] + threadIdx.x % 4 * 4);
+    emulator::exchanged();
+}
+
+/// The product of two words, as the elements of `Word` that they hold.
+struct Tf32 {
+    static float multiply(uint32_t a, uint32_t b) { return __uint_as_float(a) * __uint_as_float(b); }
+};
+struct Bf16Pair {
+    static float multiply(uint32_t a, uint32_t b) {
+        return bf16_to_float(a & 0xFFFF) * bf16_to_float(b & 0xFFFF) + bf16_to_float(a >> 16) * bf16_to_float(b >> 16);
+    }
+};
+struct F16Pair {
+    static float multiply(uint32_t a, uint32_t b) {
+        return f16_to_float(a & 0xFFFF) * f16_to_float(b & 0xFFFF) + f16_to_float(a >> 16) * f16_to_float(b >> 16);
+    }
+};
+
+template <typename Word>
+void mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const uint32_t own[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+    const emulator::Words* const all = emulator::exchange(own, 6);
+    for (int k = 0; k < 8; ++k)
+        for (int i = 0; i < 4; ++i)
+            c[i] += Word::multiply(all[g * 4 + k % 4].words[i / 2 + k / 4 * 2],
+                                   all[(2 * t + i % 2) * 4 + k % 4].words[4 + k / 4]);
+    emulator::exchanged();
+}
+inline void mma_tf32(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    mma<Tf32>(c, a, b);
+}
+inline void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    mma<Bf16Pair>(c, a, b);
+}
+inline void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    mma<F16Pair>(c, a, b);
+}
+
+inline void wgmma_fence() {}
+inline void wgmma_commit() {}
+template <int kPending>
+void wgmma_wait() {}
+
+enum class Swizzle : uint64_t { none };
+
+inline uint64_t wgmma_descriptor(uint32_t shared_start, uint32_t leading_bytes, uint32_t stride_bytes, Swizzle) {
+    const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
+    return field(shared_start) | field(leading_bytes) << 16 | field(stride_bytes) << 32;
+}
+
+/// The word k of 8 of a row of a K-major operand.
+inline uint32_t operand_word(uint64_t descriptor, int row, int k) {
+    const auto field = [&](int shift) { return static_cast<uint32_t>(descriptor >> shift & 0x3FFF) << 4; };
+    return load_shared(field(0) + k / 4 * field(16) + row / 8 * field(32) + row % 8 * 16 + k % 4 * 4);
+}
+
+/// This thread's sums of an m64 product with `columns` columns.
+template <typename Word>
+void wgmma(float* sums, int columns, uint64_t a, uint64_t b) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, first = threadIdx.x / 32 % 4 * 16;
+    for (int index = 0; index < columns / 2; ++index) {
+        const int row = first + index % 4 / 2 * 8 + g, column = index / 4 * 8 + 2 * t + index % 2;
+        for (int k = 0; k < 8; ++k)
+            sums[index] += Word::multiply(operand_word(a, row, k), operand_word(b, column, k));
+    }
+}
+
+template <int kRegisters>
+void take_registers() {}
+template <int kRegisters>
+void give_registers() {}
+
+} // namespace ptx
