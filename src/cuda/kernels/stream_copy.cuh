@@ -226,19 +226,21 @@ __device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, ui
     for (int position = 2 * thread; position < kLoaded; position += 2 * kArrangingWarps * 32) {
         const uint32_t from = raw_address(raw, voxel_at(position), 0, shift);
 #pragma unroll 1
-        for (int group = 0; group < 2 * kSteps; ++group) {
-            Core cores[2];
-            cores_from_plane(cores, from + group * 8 * kRawChannelBytes);
-            put_core(to + group * kPlaneBytes + position * 16, cores[0]);
-            put_core(to + group * kPlaneBytes + position * 16 + 16, cores[1]);
+        for (int group = 0; group < 2 * kSteps; group += 2) {
+            Core cores[2][2];
+#pragma unroll
+            for (int i = 0; i < 2; ++i) cores_from_plane(cores[i], from + (group + i) * 8 * kRawChannelBytes);
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                put_core(to + (group + i / 2) * kPlaneBytes + (position + i % 2) * 16, cores[i / 2][i % 2]);
         }
     }
 }
 
-/// The same from anything else. A lane takes a position of two groups, all loads before the first store; of one, where
-/// its elements come one by one from src.
+/// The same from anything else. A lane takes a position of two or four groups, all loads before the first store; of one,
+/// where its elements come one by one from src.
 __device__ __forceinline__ void arrange_cores(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
-    constexpr int kAtOnce = kSource == kSourceGlobal ? 1 : 2;
+    constexpr int kAtOnce = kSource == kSourceGlobal ? 1 : kSteps == 1 || kParts == 2 ? 2 : 4;
     const int shift = first_column(walk.item) - raw_column(walk.item);
 #pragma unroll 1
     for (int position = thread; position < kLoaded; position += kArrangingWarps * 32) {
