@@ -108,8 +108,8 @@ struct Case {
 constexpr StreamEngine kWgmma = StreamEngine::wgmma, kMma = StreamEngine::mma;
 
 constexpr Case kCases[] = {
-    {"n2 ci12 co20 3x5x8 k3 tf32", kWgmma, "planes, stride 1, channels that fill no tile"},
-    {"n1 ci9 co8 3x6x16 k3 s2 p1 tf32", kWgmma, "rows of odd length go through shared memory"},
+    {"n2 ci92 co20 3x5x8 k3 tf32", kWgmma, "planes, stride 1, channels that fill no tile, many stages"},
+    {"n1 ci9 co24 5x9x16 k3 s2 p1 tf32", kWgmma, "rows of odd length go through shared memory"},
     {"n1 ci16 co12 3x6x16 k3 s2 p1 bf16", kWgmma, "the same in 16 bits"},
     {"n3 ci16 co8 3x4x8 k2 s2 f16", kWgmma, "phases of a voxel side by side, images that share a tile"},
     {"n1 ci16 co8 3x5x16 k3 p1 bf16", kWgmma, "four voxels at once"},

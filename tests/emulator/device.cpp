@@ -2,6 +2,7 @@
 
 #include <ucontext.h>
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <utility>
@@ -16,11 +17,22 @@ namespace {
 
 constexpr int kMostCtas = 2, kMostWarps = 32;
 
+using Work = std::function<void()>;
+
 struct Fiber {
     static constexpr size_t kStackBytes = 256 << 10;
     ucontext_t context;
     std::unique_ptr<char[]> stack{new char[kStackBytes]};
     bool done = false;
+    std::shared_ptr<int> open_copies = std::make_shared<int>(0); // of a group, that are not done
+    std::deque<std::shared_ptr<int>> copies;
+    std::vector<Work> open_products;
+    std::deque<std::vector<Work>> products;
+};
+
+struct Due {
+    int64_t round;
+    Work work;
 };
 
 struct Meeting {
@@ -50,10 +62,22 @@ Fiber* running;
 int running_rank;
 void (*entry)();
 int64_t events;
+int64_t rounds;
+std::vector<Due> due;
+uint32_t chance = 1;
 std::map<Key, Meeting> meetings;
 std::map<Key, Barrier> barriers;
 Words given[kMostCtas][kMostWarps][32];
 alignas(1024) unsigned char memories[kMostCtas][kSharedBytes];
+
+/// Does what is due.
+void do_work() {
+    ++rounds;
+    std::vector<Due> now, rest;
+    for (Due& one : due) (one.round <= rounds ? now : rest).push_back(std::move(one));
+    due = std::move(rest);
+    for (const Due& one : now) one.work();
+}
 
 void begin() {
     entry();
@@ -71,6 +95,45 @@ void progress() {
 void yield() {
     Fiber* const self = running;
     swapcontext(&self->context, &scheduler);
+}
+
+void later(Work work) {
+    chance = chance * 1664525 + 1013904223;
+    const uint32_t value = chance >> 16, most_rounds = value % 4 == 0 ? 200 : 12; // some take long
+    due.push_back({rounds + 1 + value / 4 % most_rounds, std::move(work)});
+}
+
+void copy_out(Work copy) {
+    std::shared_ptr<int> left = running->open_copies;
+    ++*left;
+    later([left, copy = std::move(copy)] {
+        copy();
+        --*left;
+    });
+}
+
+void close_copies() {
+    running->copies.push_back(std::exchange(running->open_copies, std::make_shared<int>(0)));
+}
+
+void wait_copies(int pending) {
+    std::deque<std::shared_ptr<int>>& groups = running->copies;
+    for (; groups.size() > static_cast<size_t>(pending); groups.pop_front())
+        while (*groups.front() > 0) yield();
+}
+
+void multiply(Work product) {
+    running->open_products.push_back(std::move(product));
+}
+
+void close_products() {
+    running->products.push_back(std::exchange(running->open_products, {}));
+}
+
+void wait_products(int pending) {
+    std::deque<std::vector<Work>>& groups = running->products;
+    for (; groups.size() > static_cast<size_t>(pending); groups.pop_front())
+        for (const Work& product : groups.front()) product();
 }
 
 int rank() {
@@ -149,6 +212,7 @@ void run_cluster(int first_block, int ctas, int threads, void (*thread)()) {
     for (bool left = true; left;) {
         const int64_t before = events;
         left = false;
+        do_work();
         for (int i = 0; i < ctas * threads; ++i) {
             Fiber& fiber = fibers[static_cast<size_t>(i)];
             if (fiber.done) continue;
@@ -159,10 +223,14 @@ void run_cluster(int first_block, int ctas, int threads, void (*thread)()) {
             threadIdx = {i % threads, 0, 0};
             swapcontext(&scheduler, &fiber.context);
         }
-        if (left && events == before) {
+        if (left && events == before && due.empty()) {
             std::printf("all threads wait for one another\n");
             std::exit(2);
         }
+    }
+    if (!due.empty()) {
+        std::printf("copies are under way when the threads have ended\n");
+        std::exit(2);
     }
 }
 

@@ -1,13 +1,16 @@
 #pragma once
 
-// A CTA on the host: each of its threads is a fiber, and one runs at a time until it has to wait for others. That is
-// enough to check the arithmetic of a kernel without a GPU, not its timing: copies and products are done at once.
+// A CTA on the host: each of its threads is a fiber, and one runs at a time until it has to wait for others. Copies are
+// done some time after they are asked for, in any order, and asynchronous products as late as they may be: what does
+// not wait for them gets old data. That checks the arithmetic of a kernel and its barriers without a GPU, not its
+// speed.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #define __device__
 #define __host__
@@ -46,6 +49,19 @@ struct Words {
 };
 const Words* exchange(const uint32_t* words, int count);
 void exchanged();
+
+/// Does the work at some later time.
+void later(std::function<void()> work);
+
+/// Copies of a thread out of shared memory: of the group that is open, and a wait for all groups but the last ones.
+void copy_out(std::function<void()> copy);
+void close_copies();
+void wait_copies(int pending);
+
+/// Products of a thread, likewise. They are done when they are waited for.
+void multiply(std::function<void()> product);
+void close_products();
+void wait_products(int pending);
 
 /// Runs the threads of a cluster of CTAs, each with its own shared memory, to their end; a deadlock ends the process.
 void run_cluster(int first_block, int ctas, int threads, void (*thread)());

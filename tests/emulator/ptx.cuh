@@ -1,6 +1,8 @@
 #pragma once
 
-// kernels/ptx.cuh for the host: the same functions, done at once.
+// kernels/ptx.cuh for the host: the same functions.
+#include <array>
+
 #include "device.hpp"
 
 namespace ptx {
@@ -91,7 +93,7 @@ inline void copy_async(uint32_t shared_dst, const void* src) {
     std::memcpy(emulator::memory() + shared_dst, src, 16);
 }
 inline void copy_async_arrive(uint32_t shared_barrier) {
-    emulator::barrier_arrive(shared_barrier, emulator::rank());
+    emulator::later([shared_barrier, rank = emulator::rank()] { emulator::barrier_arrive(shared_barrier, rank); });
 }
 
 /// Extents and box from the contiguous dimension on; rounds to tf32 where the elements are.
@@ -110,33 +112,38 @@ inline void require_aligned(uint64_t a, uint64_t b, int64_t bytes) {
 }
 inline void copy_bulk(uint32_t shared_dst, const void* src, int bytes, uint32_t shared_barrier) {
     require_aligned(shared_dst, reinterpret_cast<uint64_t>(src), bytes);
-    std::memcpy(emulator::memory() + shared_dst, src, static_cast<size_t>(bytes));
-    emulator::barrier_expect(shared_barrier, -bytes, emulator::rank());
+    emulator::later([=, rank = emulator::rank()] {
+        std::memcpy(emulator::memory_of(rank) + shared_dst, src, static_cast<size_t>(bytes));
+        emulator::barrier_expect(shared_barrier, -bytes, rank);
+    });
 }
 inline void copy_bulk_out(uint64_t dst, uint32_t shared_src, int bytes) {
     require_aligned(dst, shared_src, bytes);
-    std::memcpy(reinterpret_cast<void*>(dst), emulator::memory() + shared_src, static_cast<size_t>(bytes));
+    emulator::copy_out([=, memory = emulator::memory()] {
+        std::memcpy(reinterpret_cast<void*>(dst), memory + shared_src, static_cast<size_t>(bytes));
+    });
 }
-inline void copy_bulk_out_commit() {}
+inline void copy_bulk_out_commit() {
+    emulator::close_copies();
+}
 template <int kPending>
-void copy_bulk_out_wait() {}
+void copy_bulk_out_wait() {
+    emulator::wait_copies(kPending);
+}
 
-inline void copy_box(uint32_t shared_dst, const TensorMap& map, int n, int c, int d, int h, int w,
-                     uint32_t shared_barrier) {
-    const int64_t start[5] = {w, h, d, c, n};
-    const int64_t total = map.box[0] * map.box[1] * map.box[2] * map.box[3] * map.box[4];
-    require_aligned(shared_dst, static_cast<uint64_t>(start[0] * map.bytes), map.box[0] * map.bytes);
+/// Puts a box into `to`, in the order of extents.
+inline void read_box(unsigned char* box, const TensorMap& map, const std::array<int64_t, 5>& start, int64_t total) {
     for (int64_t index = 0; index < total; ++index) {
         int64_t rest = index, place = 0, stride = 1;
         bool inside = true;
         for (int i = 0; i < 5; ++i) {
-            const int64_t at = start[i] + rest % map.box[i];
+            const int64_t at = start[static_cast<size_t>(i)] + rest % map.box[i];
             rest /= map.box[i];
             inside = inside && at >= 0 && at < map.extents[i];
             place += at * stride;
             stride *= map.extents[i];
         }
-        unsigned char* const to = emulator::memory() + shared_dst + index * map.bytes;
+        unsigned char* const to = box + index * map.bytes;
         std::memset(to, 0, static_cast<size_t>(map.bytes));
         if (inside) std::memcpy(to, map.src + place * map.bytes, static_cast<size_t>(map.bytes));
         if (map.tf32) {
@@ -146,7 +153,17 @@ inline void copy_box(uint32_t shared_dst, const TensorMap& map, int n, int c, in
             std::memcpy(to, &rounded, sizeof rounded);
         }
     }
-    emulator::barrier_expect(shared_barrier, static_cast<int>(-total * map.bytes), emulator::rank());
+}
+
+inline void copy_box(uint32_t shared_dst, const TensorMap& map, int n, int c, int d, int h, int w,
+                     uint32_t shared_barrier) {
+    const std::array<int64_t, 5> start = {w, h, d, c, n};
+    const int64_t total = map.box[0] * map.box[1] * map.box[2] * map.box[3] * map.box[4];
+    require_aligned(shared_dst, static_cast<uint64_t>(start[0] * map.bytes), map.box[0] * map.bytes);
+    emulator::later([=, rank = emulator::rank()] {
+        read_box(emulator::memory_of(rank) + shared_dst, map, start, total);
+        emulator::barrier_expect(shared_barrier, static_cast<int>(-total * map.bytes), rank);
+    });
 }
 
 // ---- Tensor cores ----
@@ -204,9 +221,13 @@ inline void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2
 }
 
 inline void wgmma_fence() {}
-inline void wgmma_commit() {}
+inline void wgmma_commit() {
+    emulator::close_products();
+}
 template <int kPending>
-void wgmma_wait() {}
+void wgmma_wait() {
+    emulator::wait_products(kPending);
+}
 
 enum class Swizzle : uint64_t { none };
 
@@ -223,13 +244,18 @@ inline uint32_t operand_word(uint64_t descriptor, int row, int k) {
 
 /// This thread's sums of an m64 product with `columns` columns.
 template <typename Word>
-void wgmma(float* sums, int columns, uint64_t a, uint64_t b) {
+void multiply_rows(float* sums, int columns, uint64_t a, uint64_t b) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, first = threadIdx.x / 32 % 4 * 16;
     for (int index = 0; index < columns / 2; ++index) {
         const int row = first + index % 4 / 2 * 8 + g, column = index / 4 * 8 + 2 * t + index % 2;
         for (int k = 0; k < 8; ++k)
             sums[index] += Word::multiply(operand_word(a, row, k), operand_word(b, column, k));
     }
+}
+
+template <typename Word>
+void wgmma(float* sums, int columns, uint64_t a, uint64_t b) {
+    emulator::multiply([=] { multiply_rows<Word>(sums, columns, a, b); });
 }
 
 template <int kRegisters>
