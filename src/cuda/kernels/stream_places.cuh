@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kChannels = kGroups * kCo; // of dst
 constexpr int kHwPhases = kStrideH * kStrideW;
-constexpr int kLaneColumns = kCoTile / 4; // channels of a slot that a lane has
-constexpr int kPlaces = 2 * kMTiles;      // positions that it has
+constexpr int kLaneColumns = kCoTile / 4;        // channels of a slot that a lane has
+constexpr int kPlaces = 2 * kMTiles;             // positions that it has
 using Index = typename IndexOf<kSmallDst>::Type; // counts all outputs
 
 /// The channel of one of a lane's columns, counted from the work item's first.
@@ -34,8 +34,7 @@ __device__ __forceinline__ void clear_slot(Accumulators& acc) {
 #pragma unroll
         for (int phase = 0; phase < kAccPhases; ++phase)
 #pragma unroll
-            for (int i = 0; i < kCoTile / 2; ++i)
-                ptx::clear(acc.sums[m][phase * (kN / 2) + Slot * kCoTile / 2 + i]);
+            for (int i = 0; i < kCoTile / 2; ++i) ptx::clear(acc.sums[m][phase * (kN / 2) + Slot * kCoTile / 2 + i]);
 }
 
 /// The outputs of a lane's positions, which are the same in every slice and channel of a work item.
@@ -104,10 +103,10 @@ struct Storing {
 
 /// The slice that is stored, and the channels of the work item.
 struct Slice {
-    Index index;    // of its first output in its first channel
-    Index stride;   // to the next channel
-    int channel;    // the first one
-    int count;      // of them that exist
+    Index index;  // of its first output in its first channel
+    Index stride; // to the next channel
+    int channel;  // the first one
+    int count;    // of them that exist
 
     __device__ __forceinline__ bool has(int c) const { return kCo % kCoTile == 0 ? count > 0 : c < count; }
 };

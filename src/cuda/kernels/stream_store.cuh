@@ -2,9 +2,9 @@
 
 // Finished sums become outputs: bias, epilogue, rounding, and the way from registers to the tensor.
 //
-// kStore says which way: kStoreVoxel writes the phases of a voxel along w, at once where kAligned says that they are one
-// aligned access; kStorePairs and kStoreQuads two and four voxels of 16 bits; kStoreStaged whole rows through shared
-// memory; kStoreChannels kLaneChannels neighbouring channels.
+// kStore says which way: kStoreVoxel writes the phases of a voxel along w, at once where kAligned says that they are
+// one aligned access; kStorePairs and kStoreQuads two and four voxels of 16 bits; kStoreStaged whole rows through
+// shared memory; kStoreChannels kLaneChannels neighbouring channels.
 #include "stream_staged.cuh"
 
 namespace {
@@ -78,10 +78,9 @@ __device__ __forceinline__ void store_turned(const Accumulators& acc, const Stre
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
                 const int i = 2 * m + k / 2, own = c + k % 2;
-                values[k / 2][k % 2] =
-                    lane_value(values[k / 2][k % 2], output, slice.has(own) && storing.own.exists(i, h),
-                               slice.channel + own,
-                               slice.index + own * slice.stride + h * args.dst_w + storing.own.offset[i]);
+                values[k / 2][k % 2] = lane_value(
+                    values[k / 2][k % 2], output, slice.has(own) && storing.own.exists(i, h), slice.channel + own,
+                    slice.index + own * slice.stride + h * args.dst_w + storing.own.offset[i]);
             }
             put_turned(output.dst, values, first, storing.stored, m, h, slice.has(stored));
         }
@@ -119,7 +118,8 @@ __device__ __forceinline__ void store_channels(const Accumulators& acc, const St
 /// Stores one D phase's finished output slice. Slot -1: a phase without taps, all zero.
 template <int Slot>
 __device__ __forceinline__ void store_slice(const Accumulators& acc, const StreamArgs& args, const Output& output,
-                                            const Item& item, const Pipeline& pipe, Storing& storing, int d, bool keep) {
+                                            const Item& item, const Pipeline& pipe, Storing& storing, int d,
+                                            bool keep) {
     storing.forget();
     const Slice slice = slice_of(args, item, d, keep);
     if constexpr (kStore == kStoreChannels) {
@@ -165,7 +165,8 @@ __device__ __forceinline__ void finish_phases(Accumulators& acc, const StreamArg
 
 template <int Rotation>
 __device__ __forceinline__ void finish_slice(Accumulators& acc, const StreamArgs& args, const Output& output,
-                                             const Item& item, const Pipeline& pipe, Storing& storing, int slice, int rotation) {
+                                             const Item& item, const Pipeline& pipe, Storing& storing, int slice,
+                                             int rotation) {
     if constexpr (Rotation < kRotations) {
         if (rotation == Rotation) {
             finish_phases<Rotation, 0>(acc, args, output, item, pipe, storing, slice);
