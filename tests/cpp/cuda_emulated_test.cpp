@@ -7,14 +7,16 @@
 #include <fstream>
 
 #include "cuda/stream.hpp"
+#include "made_up_devices.hpp"
 #include "problem_file.hpp"
+#include "scratch_folder.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
 namespace fs = std::filesystem;
 
-const Device kHopper = {0, "made up", 90, 132, 232448, 233472, 62914560};
+using testing::kHopper;
 
 std::string list(const std::array<int64_t, 5>& values) {
     std::string text;
@@ -69,11 +71,9 @@ void write(const fs::path& path, const std::string& text) {
 class Emulated {
 public:
     Emulated(const Problem& problem, StreamEngine engine) {
-        std::string name = (fs::temp_directory_path() / "tconv3d-emulated-XXXXXX").string();
-        folder_ = mkdtemp(name.data());
         for (const char* source : {TCONV3D_KERNELS, TCONV3D_EMULATOR})
             for (const fs::directory_entry& file : fs::directory_iterator(source))
-                fs::copy(file, folder_ / file.path().filename(), fs::copy_options::overwrite_existing);
+                fs::copy(file, folder_ / file.path().filename().string(), fs::copy_options::overwrite_existing);
         const StreamTables tables(problem);
         const StreamTile tile = choose_stream_tile(problem, tables, kHopper, engine);
         write(folder_ / "prelude.hpp",
@@ -82,9 +82,6 @@ public:
         write(folder_ / "problem.hpp", launch_source(problem, tables, tile));
         tile_ = tile.str();
     }
-    ~Emulated() { fs::remove_all(folder_); }
-    Emulated(const Emulated&) = delete;
-    Emulated& operator=(const Emulated&) = delete;
 
     const std::string& tile() const { return tile_; }
     bool compile() const { return run(TCONV3D_CXX " -std=c++17 -O1 -w -o emulated stream.cpp pack.cpp device.cpp"); }
@@ -92,10 +89,10 @@ public:
 
 private:
     bool run(const std::string& command) const {
-        return std::system(("cd " + folder_.string() + " && " + command).c_str()) == 0;
+        return std::system(("cd " + (folder_ / "") + " && " + command).c_str()) == 0;
     }
 
-    fs::path folder_;
+    testing::ScratchFolder folder_;
     std::string tile_;
 };
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "cuda/stream.hpp"
+#include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
 #include "tconv3d/phases.hpp"
@@ -12,14 +13,12 @@
 namespace tconv3d::cuda {
 namespace {
 
+using testing::kAmpere;
+using testing::kHopper;
 using testing::listed_problems;
 using testing::NvrtcTest;
 using testing::read_problems;
 using testing::sampled_every;
-
-const Device kHopper = {0, "made up", 90, 132, 232448, 233472, 62914560};
-
-const Device kAmpere = {0, "made up", 80, 108, 166912, 167936, 41943040};
 
 const Device& device_for(StreamEngine engine) {
     return engine == StreamEngine::wgmma ? kHopper : kAmpere;

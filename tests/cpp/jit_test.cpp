@@ -19,29 +19,14 @@
 #include "cuda/nvrtc.hpp"
 #include "cuda/nvrtc_library.hpp"
 #include "cuda/sha256.hpp"
+#include "scratch_folder.hpp"
 #include "tconv3d/error.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder that goes away with its test.
-class ScratchFolder {
-public:
-    ScratchFolder() {
-        std::string name = (fs::temp_directory_path() / "tconv3d-test-XXXXXX").string();
-        path_ = mkdtemp(name.data());
-    }
-    ~ScratchFolder() { fs::remove_all(path_); }
-    ScratchFolder(const ScratchFolder&) = delete;
-    ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-    std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
-private:
-    fs::path path_;
-};
+using testing::ScratchFolder;
 
 /// Sets an environment variable, or removes it (null), for a scope.
 class Environment {
@@ -94,9 +79,9 @@ std::string message_of(Body body) {
     return "";
 }
 
-testing::AssertionResult contains(const std::string& text, const std::string& part) {
-    if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
+::testing::AssertionResult contains(const std::string& text, const std::string& part) {
+    if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
 }
 
 TEST(Sha256, MatchesTheStandardsVectors) {
@@ -323,7 +308,7 @@ TEST(KernelSources, AreEmbeddedWhole) {
 }
 
 /// The tests that compile. They need NVRTC, and neither a GPU nor a driver.
-class Compile : public testing::Test {
+class Compile : public ::testing::Test {
 protected:
     void SetUp() override {
         const NvrtcStatus status = nvrtc_status();

@@ -54,11 +54,7 @@ struct Places {
 /// registers over all slices, and leave none for the sums.
 template <typename Integer>
 __device__ __forceinline__ void forget(Integer& value) {
-    if constexpr (sizeof(Integer) == 8) {
-        asm volatile("" : "+l"(value));
-    } else {
-        asm volatile("" : "+r"(value));
-    }
+    asm volatile("" : "+r"(value));
 }
 
 __device__ __forceinline__ void forget(Places& places) {
