@@ -88,8 +88,12 @@ const std::vector<Device>& devices() {
 } // namespace
 
 Driver open_driver(const std::string& file) {
-    const Driver api = resolve(SharedLibrary(file));
+    const SharedLibrary library(file);
+    Driver api = resolve(library);
     check_with(api, api.cuInit(0), "cuInit");
+    int version = 0;
+    check_with(api, api.cuDriverGetVersion(&version), "cuDriverGetVersion");
+    if (version >= 12030) library.resolve_if_present("cuLaunchKernelEx", api.cuLaunchKernelEx);
     return api;
 }
 

@@ -32,6 +32,9 @@ constexpr int kFunctionLocalBytes = 3;
 constexpr int kFunctionRegisters = 4;
 constexpr int kFunctionMaxDynamicSharedBytes = 8;
 
+// CUlaunchAttributeID
+constexpr int kLaunchProgrammaticSerialization = 6;
+
 // CUstreamCaptureStatus
 constexpr int kCaptureNone = 0;
 
@@ -53,6 +56,24 @@ constexpr int kTensorMapFillZero = 0;
 /// CUtensorMap: opaque, passed to kernels by value.
 struct alignas(64) TensorMap {
     uint64_t words[16];
+};
+
+/// CUlaunchAttribute, of those whose value is a number.
+struct alignas(8) LaunchAttribute {
+    int id;
+    int padding;
+    int value;
+    char rest[60];
+};
+
+/// CUlaunchConfig
+struct LaunchConfig {
+    unsigned grid_x, grid_y, grid_z;
+    unsigned block_x, block_y, block_z;
+    unsigned dynamic_shared_bytes;
+    Stream stream;
+    LaunchAttribute* attributes;
+    unsigned attribute_count;
 };
 
 struct Driver {
@@ -80,6 +101,8 @@ struct Driver {
     Result (*cuLaunchKernel)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned dynamic_shared_bytes,
                              Stream stream, void** arguments, void** extra);
+    /// Null in drivers older than CUDA 12.3, which cannot capture what it is called for.
+    Result (*cuLaunchKernelEx)(const LaunchConfig* config, FunctionHandle function, void** arguments, void** extra);
     Result (*cuStreamIsCapturing)(Stream stream, int* status);
     Result (*cuMemsetD8Async)(DevicePointer dst, unsigned char value, size_t count, Stream stream);
 

@@ -161,14 +161,24 @@ bool is_loaded(const Device& device, const KernelRequest& request) {
     return table().slot(device, request).ready.load() != nullptr;
 }
 
-void launch(const Function& function, const Dim3& grid, const Dim3& block, void** arguments, Stream stream) {
+void launch(const Function& function, const Dim3& grid, const Dim3& block, void** arguments, Stream stream,
+            Start start) {
     check_extents(function, grid, block);
     const ContextScope scope(function.context);
     const auto narrow = [](int64_t extent) { return static_cast<unsigned>(extent); };
-    const Result result = driver().cuLaunchKernel(function.handle, narrow(grid.x), narrow(grid.y), narrow(grid.z),
-                                                  narrow(block.x), narrow(block.y), narrow(block.z),
-                                                  narrow(function.dynamic_shared_bytes), stream, arguments, nullptr);
-    if (result != kSuccess) check(result, ("cuLaunchKernel of " + function.entry).c_str());
+    const unsigned shared = narrow(function.dynamic_shared_bytes);
+    Result result = kSuccess;
+    if (start == Start::beside && driver().cuLaunchKernelEx != nullptr) {
+        LaunchAttribute beside = {kLaunchProgrammaticSerialization, 0, 1, {}};
+        const LaunchConfig config = {narrow(grid.x),  narrow(grid.y), narrow(grid.z), narrow(block.x), narrow(block.y),
+                                     narrow(block.z), shared,         stream,         &beside,         1};
+        result = driver().cuLaunchKernelEx(&config, function.handle, arguments, nullptr);
+    } else {
+        result =
+            driver().cuLaunchKernel(function.handle, narrow(grid.x), narrow(grid.y), narrow(grid.z), narrow(block.x),
+                                    narrow(block.y), narrow(block.z), shared, stream, arguments, nullptr);
+    }
+    if (result != kSuccess) check(result, ("the launch of " + function.entry).c_str());
 }
 
 } // namespace tconv3d::cuda

@@ -35,8 +35,13 @@ struct Dim3 {
     int64_t z = 1;
 };
 
+/// When a kernel starts: after the one before it on the stream, or, where the driver can, beside that one, from where
+/// its blocks call ptx::let_next_start. It then reads what that one writes only after ptx::wait_for_previous.
+enum class Start { after, beside };
+
 /// Starts the kernel on the stream. `arguments` holds a pointer to each of the kernel's arguments, in order.
 /// Throws Error, with the values, when the grid or block is outside the limits.
-void launch(const Function& function, const Dim3& grid, const Dim3& block, void** arguments, Stream stream);
+void launch(const Function& function, const Dim3& grid, const Dim3& block, void** arguments, Stream stream,
+            Start start = Start::after);
 
 } // namespace tconv3d::cuda

@@ -72,7 +72,7 @@ public:
         std::vector<const void*> output = output_argument(epilogue_, arguments);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
         launch(variants_.get(arguments, stream), {std::min<int64_t>(args.items, device_.multiprocessors)},
-               {(kStreamConsumers + 1) * 128}, kernel_arguments.data(), stream);
+               {(kStreamConsumers + 1) * 128}, kernel_arguments.data(), stream, Start::beside);
     }
 
     std::string describe() const override {
@@ -149,7 +149,7 @@ std::string reject(const Problem& problem, const Device& device, StreamEngine en
 
 /// Microseconds.
 double cost(const Problem& problem, const Device& device, StreamEngine engine) {
-    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 10;
+    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 7;
     return kLaunches +
            choose_stream_tile(problem, StreamTables(problem), device, engine).clocks / kClocksPerMicrosecond;
 }

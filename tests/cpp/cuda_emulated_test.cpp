@@ -67,6 +67,13 @@ void write(const fs::path& path, const std::string& text) {
     std::ofstream(path) << text;
 }
 
+/// With few multiprocessors even small problems get the tiles of large ones.
+Device small_hopper() {
+    Device device = kHopper;
+    device.multiprocessors = 2;
+    return device;
+}
+
 /// A folder with the kernels, ptx.cuh and all else from tests/emulator, and what belongs to the problem.
 class Emulated {
 public:
@@ -75,15 +82,15 @@ public:
             for (const fs::directory_entry& file : fs::directory_iterator(source))
                 fs::copy(file, folder_ / file.path().filename().string(), fs::copy_options::overwrite_existing);
         const StreamTables tables(problem);
-        const StreamTile tile = choose_stream_tile(problem, tables, kHopper, engine);
+        const StreamTile tile = choose_stream_tile(problem, tables, small_hopper(), engine);
         write(folder_ / "prelude.hpp",
               host_prelude(stream_request(problem, tables, tile, {}, true, false).prelude, problem));
         write(folder_ / "pack_prelude.hpp", stream_pack_request(problem, tables, tile).prelude);
         write(folder_ / "problem.hpp", launch_source(problem, tables, tile));
-        tile_ = tile.str();
+        tile_ = tile;
     }
 
-    const std::string& tile() const { return tile_; }
+    const StreamTile& tile() const { return tile_; }
     bool compile() const { return run(TCONV3D_CXX " -std=c++17 -O1 -w -o emulated stream.cpp pack.cpp device.cpp"); }
     bool execute() const { return run("./emulated"); }
 
@@ -93,28 +100,32 @@ private:
     }
 
     testing::ScratchFolder folder_;
-    std::string tile_;
+    StreamTile tile_;
 };
 
 struct Case {
     const char* problem;
     StreamEngine engine;
+    StreamStore store;
     const char* why;
 };
 
 constexpr StreamEngine kWgmma = StreamEngine::wgmma, kMma = StreamEngine::mma;
+constexpr StreamStore kVoxel = StreamStore::voxel, kStaged = StreamStore::staged, kChannels = StreamStore::channels;
 
 constexpr Case kCases[] = {
-    {"n2 ci92 co20 3x5x8 k3 tf32", kWgmma, "planes, stride 1, channels that fill no tile, many stages"},
-    {"n1 ci9 co24 5x9x16 k3 s2 p1 tf32", kWgmma, "rows of odd length go through shared memory"},
-    {"n1 ci16 co12 3x6x16 k3 s2 p1 bf16", kWgmma, "the same in 16 bits"},
-    {"n3 ci16 co8 3x4x8 k2 s2 f16", kWgmma, "phases of a voxel side by side, images that share a tile"},
-    {"n1 ci16 co8 3x5x16 k3 p1 bf16", kWgmma, "four voxels at once"},
-    {"n1 ci16 co8 3x5x16 k3 bf16", kWgmma, "two voxels at once"},
-    {"n2 ci8 co16 3x4x5 k4x3x3 s2 p1 tf32 ndhwc", kWgmma, "channels at once, positions from the copy engine"},
-    {"n1 ci16 co72 2x4x5 k3 s1x2x1 p1 g2 bf16 ndhwc", kWgmma, "groups, channels of 16 bits"},
-    {"n1 ci24 co8 2x5x7 k3 d2 f32", kWgmma, "fp32 in parts, rows that the copy engine does not take"},
-    {"n1 ci8 co8 2x4x5 k3 s2 p1 op1 tf32", kMma, "mma.sync"},
+    {"n2 ci92 co20 3x5x8 k3 tf32", kWgmma, kVoxel, "planes, channels that fill no tile, many stages"},
+    {"n1 ci9 co24 5x9x16 k3 s2 p1 tf32", kWgmma, kStaged, "rows of odd length go through shared memory"},
+    {"n1 ci16 co12 3x6x16 k3 s2 p1 bf16", kWgmma, kStaged, "the same in 16 bits"},
+    {"n1 ci8 co12 3x6x16 k3 s2 p1 d2 tf32", kWgmma, kStaged, "the same, and slices without taps"},
+    {"n2 ci16 co20 3x6x16 k3 s2 p1 d2 f16", kWgmma, kStaged, "the same in 16 bits"},
+    {"n3 ci16 co8 3x4x8 k2 s2 f16", kWgmma, kVoxel, "phases of a voxel side by side, images that share a tile"},
+    {"n1 ci16 co8 3x5x16 k3 p1 bf16", kWgmma, StreamStore::quads, "four voxels at once"},
+    {"n1 ci16 co8 3x5x16 k3 bf16", kWgmma, StreamStore::pairs, "two voxels at once"},
+    {"n2 ci8 co16 3x4x5 k4x3x3 s2 p1 tf32 ndhwc", kWgmma, kChannels, "positions from the copy engine"},
+    {"n1 ci16 co72 2x4x5 k3 s1x2x1 p1 g2 bf16 ndhwc", kWgmma, kChannels, "groups, channels of 16 bits"},
+    {"n1 ci24 co8 2x5x7 k3 d2 f32", kWgmma, kVoxel, "fp32 in parts, rows that the copy engine does not take"},
+    {"n1 ci8 co8 2x4x5 k3 s2 p1 op1 tf32", kMma, kVoxel, "mma.sync"},
 };
 
 void PrintTo(const Case& one, std::ostream* text) {
@@ -125,8 +136,9 @@ class StreamEmulatedCase : public ::testing::TestWithParam<Case> {};
 
 TEST_P(StreamEmulatedCase, IsExactOnIntegers) {
     const Emulated emulated(Problem::parse(GetParam().problem), GetParam().engine);
+    EXPECT_EQ(emulated.tile().store, GetParam().store) << GetParam().problem << ": " << emulated.tile().str();
     ASSERT_TRUE(emulated.compile()) << GetParam().problem;
-    EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << emulated.tile();
+    EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << emulated.tile().str();
 }
 
 /// Some of the problem file, each in another mode.
@@ -150,7 +162,7 @@ TEST(StreamEmulated, TakesTheProblemFile) {
         if (!small || !reject_stream(problem, {}, kHopper).empty()) continue;
         const Emulated emulated(problem, kWgmma);
         ASSERT_TRUE(emulated.compile()) << problem.str();
-        EXPECT_TRUE(emulated.execute()) << problem.str() << ": " << emulated.tile();
+        EXPECT_TRUE(emulated.execute()) << problem.str() << ": " << emulated.tile().str();
     }
 }
 

@@ -240,12 +240,10 @@ void expect_compiles(const Problem& problem, StreamEngine engine) {
     const int sm = device_for(engine).sm;
     const Compiled kernel = compile_for(sm, stream_request(problem, tables, tile, {}, true, false));
     // No registers change hands where mma.sync multiplies: at four phases along w some addresses do not fit. Split
-    // fp32, which is never chosen, has all sums twice.
-    const bool strict = engine == StreamEngine::wgmma && stream_parts(problem) == 1;
-    EXPECT_LE(kernel.spill_bytes, strict                       ? 0
-                                  : stream_parts(problem) == 1 ? 128
-                                                               : 2048)
-        << problem.str() << ", sm_" << sm << ", " << tile.str();
+    // fp32 has all sums twice: some of what is used once in a slice does not fit.
+    const bool split = stream_parts(problem) == 2, strict = engine == StreamEngine::wgmma && !split;
+    const int64_t allowed = strict ? 0 : engine == StreamEngine::wgmma ? 512 : split ? 2048 : 128;
+    EXPECT_LE(kernel.spill_bytes, allowed) << problem.str() << ", sm_" << sm << ", " << tile.str();
     EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << problem.str() << "\n" << kernel.log;
     EXPECT_EQ(compile_for(sm, stream_pack_request(problem, tables, tile)).spill_bytes, 0) << problem.str();
 }

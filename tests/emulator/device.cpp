@@ -15,7 +15,7 @@ namespace emulator {
 
 namespace {
 
-constexpr int kMostCtas = 2, kMostWarps = 32;
+constexpr int kMostWarps = 32;
 
 using Work = std::function<void()>;
 
@@ -55,20 +55,17 @@ struct Barrier {
     }
 };
 
-using Key = std::pair<int, int64_t>; // a CTA, and a number or an address in it
-
 ucontext_t scheduler;
 Fiber* running;
-int running_rank;
 void (*entry)();
 int64_t events;
 int64_t rounds;
 std::vector<Due> due;
 uint32_t chance = 1;
-std::map<Key, Meeting> meetings;
-std::map<Key, Barrier> barriers;
-Words given[kMostCtas][kMostWarps][32];
-alignas(1024) unsigned char memories[kMostCtas][kSharedBytes];
+std::map<int, Meeting> meetings;
+std::map<uint32_t, Barrier> barriers;
+Words given[kMostWarps][32];
+alignas(1024) unsigned char shared_memory[kSharedBytes];
 
 /// Does what is due.
 void do_work() {
@@ -136,20 +133,12 @@ void wait_products(int pending) {
         for (const Work& product : groups.front()) product();
 }
 
-int rank() {
-    return running_rank;
-}
-
-unsigned char* memory_of(int rank) {
-    return memories[rank];
-}
-
 unsigned char* memory() {
-    return memory_of(running_rank);
+    return shared_memory;
 }
 
 void meet(int number, int count) {
-    Meeting& meeting = meetings[{number == kCluster ? 0 : running_rank, number}];
+    Meeting& meeting = meetings[number];
     const int64_t generation = meeting.generation;
     progress();
     if (++meeting.arrived == count) {
@@ -163,9 +152,9 @@ void meet(int number, int count) {
 
 const Words* exchange(const uint32_t* words, int count) {
     const int warp = threadIdx.x / 32;
-    std::copy_n(words, count, given[running_rank][warp][threadIdx.x % 32].words);
+    std::copy_n(words, count, given[warp][threadIdx.x % 32].words);
     meet(kFirstWarp + warp, 32);
-    return given[running_rank][threadIdx.x / 32];
+    return given[warp];
 }
 
 void exchanged() {
@@ -173,35 +162,36 @@ void exchanged() {
 }
 
 void barrier_init(uint32_t address, int arrivals) {
-    barriers[{running_rank, address}] = {arrivals, arrivals, 0, 0};
+    barriers[address] = {arrivals, arrivals, 0, 0};
 }
 
-void barrier_arrive(uint32_t address, int rank) {
-    Barrier& barrier = barriers.at({rank, address});
+void barrier_arrive(uint32_t address) {
+    Barrier& barrier = barriers.at(address);
     --barrier.pending;
     barrier.end_phase();
 }
 
-void barrier_expect(uint32_t address, int bytes, int rank) {
-    Barrier& barrier = barriers.at({rank, address});
+void barrier_expect(uint32_t address, int bytes) {
+    Barrier& barrier = barriers.at(address);
     barrier.bytes += bytes;
     if (bytes < 0) barrier.end_phase();
 }
 
 void barrier_wait(uint32_t address, int parity) {
-    Barrier& barrier = barriers.at({running_rank, address});
+    Barrier& barrier = barriers.at(address);
     // The phase that is waited for is the present one or the one before.
     while (barrier.phase % 2 == parity) yield();
     progress();
 }
 
-void run_cluster(int first_block, int ctas, int threads, void (*thread)()) {
+void run_cta(int block, int threads, void (*thread)()) {
     entry = thread;
     blockDim = {threads, 1, 1};
+    blockIdx.x = block;
     meetings.clear();
     barriers.clear();
-    std::memset(memories, 0xFF, sizeof memories);
-    std::vector<Fiber> fibers(static_cast<size_t>(ctas * threads));
+    std::memset(shared_memory, 0xFF, sizeof shared_memory);
+    std::vector<Fiber> fibers(static_cast<size_t>(threads));
     for (Fiber& fiber : fibers) {
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = fiber.stack.get();
@@ -213,14 +203,12 @@ void run_cluster(int first_block, int ctas, int threads, void (*thread)()) {
         const int64_t before = events;
         left = false;
         do_work();
-        for (int i = 0; i < ctas * threads; ++i) {
+        for (int i = 0; i < threads; ++i) {
             Fiber& fiber = fibers[static_cast<size_t>(i)];
             if (fiber.done) continue;
             left = true;
             running = &fiber;
-            running_rank = i / threads;
-            blockIdx.x = first_block + running_rank;
-            threadIdx = {i % threads, 0, 0};
+            threadIdx = {i, 0, 0};
             swapcontext(&scheduler, &fiber.context);
         }
         if (left && events == before && due.empty()) {

@@ -38,8 +38,8 @@ void yield();
 /// Says that something happened that others may wait for.
 void progress();
 
-/// A barrier for `count` threads of a CTA that is known by its number; kCluster's is for all CTAs of the cluster.
-constexpr int kAllThreads = 0, kCluster = 2, kFirstWarp = 16;
+/// A barrier for `count` threads that is known by its number.
+constexpr int kAllThreads = 0, kFirstWarp = 16;
 void meet(int number, int count);
 
 /// The words that the lanes of a warp give, all at once; valid until `exchanged` lets the next ones come.
@@ -63,18 +63,16 @@ void multiply(std::function<void()> product);
 void close_products();
 void wait_products(int pending);
 
-/// Runs the threads of a cluster of CTAs, each with its own shared memory, to their end; a deadlock ends the process.
-void run_cluster(int first_block, int ctas, int threads, void (*thread)());
+/// Runs the threads of a CTA to their end; a deadlock ends the process.
+void run_cta(int block, int threads, void (*thread)());
 
-/// The shared memory of this thread's CTA, and of another one of its cluster.
+/// The CTA's shared memory.
 unsigned char* memory();
-unsigned char* memory_of(int rank);
-int rank();
 
-/// Barriers of a CTA's memory, by address.
+/// Its barriers, by address.
 void barrier_init(uint32_t address, int arrivals);
-void barrier_arrive(uint32_t address, int rank);
-void barrier_expect(uint32_t address, int bytes, int rank);
+void barrier_arrive(uint32_t address);
+void barrier_expect(uint32_t address, int bytes);
 void barrier_wait(uint32_t address, int parity);
 
 template <typename Value>

@@ -17,6 +17,6 @@ void run_pack(const void* weight, void* packed, int grid_x, int grid_y, int thre
     for (int y = 0; y < grid_y; ++y)
         for (int x = 0; x < grid_x; ++x) {
             blockIdx.y = y;
-            emulator::run_cluster(x, 1, threads, [] { stream_pack(the_weight, the_packed); });
+            emulator::run_cta(x, threads, [] { stream_pack(the_weight, the_packed); });
         }
 }

@@ -72,11 +72,11 @@ inline void barrier_init(uint32_t shared_barrier, int arrivals) {
 }
 inline void fence_barrier_init() {}
 inline void barrier_arrive(uint32_t shared_barrier) {
-    emulator::barrier_arrive(shared_barrier, emulator::rank());
+    emulator::barrier_arrive(shared_barrier);
 }
 inline void barrier_arrive_expect(uint32_t shared_barrier, int bytes) {
-    emulator::barrier_expect(shared_barrier, bytes, emulator::rank());
-    emulator::barrier_arrive(shared_barrier, emulator::rank());
+    emulator::barrier_expect(shared_barrier, bytes);
+    emulator::barrier_arrive(shared_barrier);
 }
 inline void barrier_wait(uint32_t shared_barrier, int parity) {
     emulator::barrier_wait(shared_barrier, parity);
@@ -86,6 +86,8 @@ void sync_threads() {
     emulator::meet(1, kCount);
 }
 inline void fence_shared_async() {}
+inline void let_next_start() {}
+inline void wait_for_previous() {}
 
 // ---- Copies ----
 
@@ -93,7 +95,7 @@ inline void copy_async(uint32_t shared_dst, const void* src) {
     std::memcpy(emulator::memory() + shared_dst, src, 16);
 }
 inline void copy_async_arrive(uint32_t shared_barrier) {
-    emulator::later([shared_barrier, rank = emulator::rank()] { emulator::barrier_arrive(shared_barrier, rank); });
+    emulator::later([shared_barrier] { emulator::barrier_arrive(shared_barrier); });
 }
 
 /// Extents and box from the contiguous dimension on; rounds to tf32 where the elements are.
@@ -112,9 +114,9 @@ inline void require_aligned(uint64_t a, uint64_t b, int64_t bytes) {
 }
 inline void copy_bulk(uint32_t shared_dst, const void* src, int bytes, uint32_t shared_barrier) {
     require_aligned(shared_dst, reinterpret_cast<uint64_t>(src), bytes);
-    emulator::later([=, rank = emulator::rank()] {
-        std::memcpy(emulator::memory_of(rank) + shared_dst, src, static_cast<size_t>(bytes));
-        emulator::barrier_expect(shared_barrier, -bytes, rank);
+    emulator::later([=] {
+        std::memcpy(emulator::memory() + shared_dst, src, static_cast<size_t>(bytes));
+        emulator::barrier_expect(shared_barrier, -bytes);
     });
 }
 inline void copy_bulk_out(uint64_t dst, uint32_t shared_src, int bytes) {
@@ -160,9 +162,9 @@ inline void copy_box(uint32_t shared_dst, const TensorMap& map, int n, int c, in
     const std::array<int64_t, 5> start = {w, h, d, c, n};
     const int64_t total = map.box[0] * map.box[1] * map.box[2] * map.box[3] * map.box[4];
     require_aligned(shared_dst, static_cast<uint64_t>(start[0] * map.bytes), map.box[0] * map.bytes);
-    emulator::later([=, rank = emulator::rank()] {
-        read_box(emulator::memory_of(rank) + shared_dst, map, start, total);
-        emulator::barrier_expect(shared_barrier, static_cast<int>(-total * map.bytes), rank);
+    emulator::later([=] {
+        read_box(emulator::memory() + shared_dst, map, start, total);
+        emulator::barrier_expect(shared_barrier, static_cast<int>(-total * map.bytes));
     });
 }
 

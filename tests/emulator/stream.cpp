@@ -115,6 +115,6 @@ int main() {
     the_output.bias = bias.data();
     gridDim = {kGrid, 1, 1};
     for (int block = 0; block < kGrid; ++block)
-        emulator::run_cluster(block, 1, kThreads, [] { stream_fwd(the_map, the_args, the_output); });
+        emulator::run_cta(block, kThreads, [] { stream_fwd(the_map, the_args, the_output); });
     return compare(dst, expected) == 0 ? 0 : 1;
 }

@@ -272,6 +272,22 @@ __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t shared_start, uint
            static_cast<uint64_t>(swizzle) << 62;
 }
 
+// ---- Kernels side by side (sm_90): one that is launched beside the one before it on the stream ----
+
+/// Lets the next kernel start once all blocks have called this or ended.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// Waits until the kernel before has ended and all that it wrote is there.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // ---- Registers of a warpgroup (sm_90a): the producers give theirs to the consumers. Counts are multiples of 8. ----
 
 template <int kRegisters>

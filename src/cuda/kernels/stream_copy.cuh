@@ -9,8 +9,8 @@ namespace {
 
 // ---- Weights ----
 
-/// Where rotations are not written out, the packed weights hold each ring's taps twice in a row but one: the window that
-/// starts where the slice says gives every slot its tap.
+/// Where rotations are not written out, the packed weights hold each ring's taps twice in a row but one: the window
+/// that starts where the slice says gives every slot its tap.
 __device__ __forceinline__ int window(int ring, int slice) {
     const int length = kRingLength[ring];
     return (length - slice % length) % length;
@@ -91,9 +91,11 @@ __device__ __forceinline__ void produce_src(const StreamArgs& args, const ptx::T
     }
 }
 
+/// They are packed by the kernel before this one, which may still be at it.
 __device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
     const Buffers& to = pipe.weights;
     int s = 0;
+    ptx::wait_for_previous();
     for (Walk walk(args); !walk.done(); walk.next()) {
         for (int group = 0; group < kTapGroups; ++group, ++s) {
             to.wait_freed(s);
@@ -111,6 +113,7 @@ __device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pi
 __device__ __forceinline__ void load_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
     const Buffers& to = pipe.weights;
     int s = 0;
+    ptx::wait_for_previous();
     for (Walk walk(args); !walk.done(); walk.next()) {
         for (int group = 0; group < kTapGroups; ++group, ++s) {
             to.wait_freed(s);
@@ -146,15 +149,17 @@ __device__ __forceinline__ Core core_from_plane(uint32_t from) {
     return core;
 }
 
-/// Two neighbouring positions in 16 bits: a word of a plane has both, a word of a core has two channels.
-__device__ __forceinline__ void cores_from_plane(Core (&cores)[2], uint32_t from) {
+/// Two neighbouring positions in 16 bits, of which `first` comes first: a word of a plane has both, a word of a core
+/// has two channels.
+__device__ __forceinline__ void cores_from_plane(Core (&cores)[2], uint32_t from, int first) {
+    const uint32_t halves[2] = {first == 0 ? 0x5410u : 0x7632u, first == 0 ? 0x7632u : 0x5410u};
     uint32_t channels[8];
 #pragma unroll
     for (int c = 0; c < 8; ++c) channels[c] = ptx::load_shared(from + c * kRawChannelBytes);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        cores[0].words[i] = __byte_perm(channels[2 * i], channels[2 * i + 1], 0x5410);
-        cores[1].words[i] = __byte_perm(channels[2 * i], channels[2 * i + 1], 0x7632);
+        cores[0].words[i] = __byte_perm(channels[2 * i], channels[2 * i + 1], halves[0]);
+        cores[1].words[i] = __byte_perm(channels[2 * i], channels[2 * i + 1], halves[1]);
     }
 }
 
@@ -184,9 +189,9 @@ __device__ __forceinline__ Core core_from_src(const Walk& walk, const Voxel& vox
     const int64_t area = static_cast<int64_t>(args.src_h) * args.src_w, volume = area * args.depth;
     const int64_t place = walk.slice * area + static_cast<int64_t>(h) * args.src_w + w;
     constexpr int kChannels = kGroups * kCi;
-    const int64_t first = kChannelsLast ? (n * volume + place) * kChannels + walk.item.group * kCi + channel
-                                        : (static_cast<int64_t>(n) * kChannels + walk.item.group * kCi + channel) *
-                                                  volume + place;
+    const int64_t first =
+        kChannelsLast ? (n * volume + place) * kChannels + walk.item.group * kCi + channel
+                      : (static_cast<int64_t>(n) * kChannels + walk.item.group * kCi + channel) * volume + place;
     const int64_t stride = kChannelsLast ? 1 : volume;
     const Element* src = reinterpret_cast<const Element*>(args.src) + first;
     return gather_core([&](int c) -> uint32_t {
@@ -218,10 +223,11 @@ __device__ __forceinline__ void put_core(uint32_t to, const Core& core) {
 
 constexpr int kLoaded = kImages * kPlaneRows * kPitch; // positions
 
-/// Fills the cores of a stage from planes of 16-bit elements, two positions at a time: kLead and an even pitch see to it
-/// that they are one word of a plane.
+/// Fills the cores of a stage from planes of 16-bit elements, two positions at a time: kLead and an even pitch see to
+/// it that they are one word of a plane. Every other four lanes begin with the second one: together they store to all
+/// banks.
 __device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
-    const int shift = first_column(walk.item) - raw_column(walk.item);
+    const int shift = first_column(walk.item) - raw_column(walk.item), first = thread / 4 % 2;
 #pragma unroll 1
     for (int position = 2 * thread; position < kLoaded; position += 2 * kArrangingWarps * 32) {
         const uint32_t from = raw_address(raw, voxel_at(position), 0, shift);
@@ -229,18 +235,17 @@ __device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, ui
         for (int group = 0; group < 2 * kSteps; group += 2) {
             Core cores[2][2];
 #pragma unroll
-            for (int i = 0; i < 2; ++i) cores_from_plane(cores[i], from + (group + i) * 8 * kRawChannelBytes);
+            for (int i = 0; i < 2; ++i) cores_from_plane(cores[i], from + (group + i) * 8 * kRawChannelBytes, first);
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                put_core(to + (group + i / 2) * kPlaneBytes + (position + i % 2) * 16, cores[i / 2][i % 2]);
+                put_core(to + (group + i / 2) * kPlaneBytes + (position + (first ^ i % 2)) * 16, cores[i / 2][i % 2]);
         }
     }
 }
 
-/// The same from anything else. A lane takes a position of two or four groups, all loads before the first store; of one,
-/// where its elements come one by one from src.
+/// The same from fp32. A lane takes a position of two or four groups, all loads before the first store.
 __device__ __forceinline__ void arrange_cores(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
-    constexpr int kAtOnce = kSource == kSourceGlobal ? 1 : kSteps == 1 || kParts == 2 ? 2 : 4;
+    constexpr int kAtOnce = kSteps == 1 || kParts == 2 ? 2 : 4;
     const int shift = first_column(walk.item) - raw_column(walk.item);
 #pragma unroll 1
     for (int position = thread; position < kLoaded; position += kArrangingWarps * 32) {
@@ -253,15 +258,22 @@ __device__ __forceinline__ void arrange_cores(const Walk& walk, uint32_t to, uin
             for (int i = 0; i < kAtOnce; ++i) {
                 if constexpr (kSource == kSourcePlanes) {
                     cores[i] = core_from_plane(raw_address(raw, voxel, group + i, shift));
-                } else if constexpr (kSource == kSourceRawCores) {
-                    ptx::load_shared(cores[i].words, raw + place + i * kPlaneBytes);
                 } else {
-                    cores[i] = core_from_src(walk, voxel, group + i);
+                    ptx::load_shared(cores[i].words, raw + place + i * kPlaneBytes);
                 }
             }
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) put_core(to + place + i * kPlaneBytes, cores[i]);
         }
+    }
+}
+
+/// The same from src as it lies: small planes have fewer positions than there are lanes, but several groups.
+__device__ __forceinline__ void arrange_src(const Walk& walk, uint32_t to, int thread) {
+#pragma unroll 1
+    for (int i = thread; i < kLoaded * 2 * kSteps; i += kArrangingWarps * 32) {
+        const int position = i % kLoaded, group = i / kLoaded;
+        put_core(to + group * kPlaneBytes + position * 16, core_from_src(walk, voxel_at(position), group));
     }
 }
 
@@ -271,7 +283,9 @@ __device__ __forceinline__ void arrange(const StreamArgs& args, const Pipeline& 
         if constexpr (kHasRaw) pipe.raw.wait_filled(s);
         pipe.src.wait_freed(s);
         const uint32_t to = pipe.src.at(s), raw = kHasRaw ? pipe.raw.at(s) : 0;
-        if constexpr (kSource == kSourcePlanes && kWordChannels == 2) {
+        if constexpr (kSource == kSourceGlobal) {
+            arrange_src(walk, to, thread);
+        } else if constexpr (kSource == kSourcePlanes && kWordChannels == 2) {
             arrange_halves(walk, to, raw, thread);
         } else {
             arrange_cores(walk, to, raw, thread);

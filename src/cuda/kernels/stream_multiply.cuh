@@ -14,7 +14,7 @@ __device__ __forceinline__ void clear(Accumulators& acc) {
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m)
 #pragma unroll
-        for (int j = 0; j < kAccPhases * kN / 2; ++j) acc.sums[m][j] = 0.f;
+        for (int j = 0; j < kAccPhases * kN / 2; ++j) ptx::clear(acc.sums[m][j]);
 }
 
 __device__ __forceinline__ void add(Accumulators& acc, const Accumulators& more) {

@@ -82,6 +82,7 @@ extern "C" __global__ void stream_pack(const Storage* weight, uint32_t* packed) 
     constexpr int kBlockRows = kWindows ? kRingEntry[kDPhases] * kCoTile : kN;
     constexpr int kTurns = kWindows ? 1 : kRotations, kAllSteps = kChunks * kSteps;
     constexpr int kCores = kTurns * kParts * kUses * kBlockRows * 2; // rows of cores, 16 bytes each
+    ptx::let_next_start();
     const int tile = blockIdx.x / kAllSteps, all_step = blockIdx.x % kAllSteps;
     for (int index = blockIdx.y * blockDim.x + threadIdx.x; index < kCores; index += gridDim.y * blockDim.x) {
         const int row_low = index % 8, core = index / 8 % 2, high = index / 16 % (kBlockRows / 8);

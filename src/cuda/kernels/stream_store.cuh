@@ -130,6 +130,8 @@ __device__ __forceinline__ void store_slice(const Accumulators& acc, const Strea
         for (int i = 0; i < kPlaces; ++i)
 #pragma unroll
             for (int h = 0; h < kStrideH; ++h) store_channels<Slot>(acc, args, output, storing.own, slice, bias, i, h);
+    } else if constexpr (kStore == kStoreStaged && !kSavesPreactivation && Slot < 0 && kOperands == 0) {
+        fill_slice(args, output, item, slice);
     } else if constexpr (kStore == kStoreStaged && !kSavesPreactivation) {
 #pragma unroll
         for (int column = 0; column < kLaneColumns; column += kStagedColumns)
