@@ -122,8 +122,12 @@ void add_uses(Prelude& prelude, const StreamTables& tables, const StreamTile& ti
     prelude.constant("kAccPhases", tables.accumulators);
 }
 
-void add_tile(Prelude& prelude, const Problem& problem, const StreamTile& tile) {
+void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     const Extents dst = problem.dst();
+    // Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168 for
+    // each of 384 threads: more would wait for ever. Those that read src need some for addresses.
+    const int64_t sums = tile.m_tiles * tables.accumulators * tables.slots * tile.dst_channels / 2;
+    const int64_t consumer_registers = tile.source != StreamSource::global ? 232 : sums <= 140 ? 208 : 224;
     prelude.flag("kWgmma", tile.engine == StreamEngine::wgmma)
         .constant("kSource", static_cast<int64_t>(tile.source))
         .constant("kStore", static_cast<int64_t>(tile.store))
@@ -139,10 +143,8 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTile& tile) 
         .constant("kCoTiles", cuts(problem.dst_channels_per_group(), tile.dst_channels))
         .constant("kMTiles", tile.m_tiles)
         .constant("kConsumers", kStreamConsumers)
-        // Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168
-        // for each of 384 threads: more would wait for ever.
-        .constant("kConsumerRegisters", tile.source == StreamSource::global ? 224 : 232)
-        .constant("kProducerRegisters", tile.source == StreamSource::global ? 56 : 40)
+        .constant("kConsumerRegisters", consumer_registers)
+        .constant("kProducerRegisters", 504 - 2 * consumer_registers)
         .constant("kImages", tile.images)
         .constant("kTileH", tile.h)
         .constant("kTileW", tile.w)
@@ -182,7 +184,7 @@ Prelude constants(const Problem& problem, const StreamTables& tables, const Stre
         .extents("kDilation", problem.dilation)
         .extents("kDeltaMin", tables.delta_min)
         .extents("kDeltaMax", tables.delta_max);
-    add_tile(prelude, problem, tile);
+    add_tile(prelude, problem, tables, tile);
     add_rings(prelude, tables);
     add_uses(prelude, tables, tile);
     return prelude;

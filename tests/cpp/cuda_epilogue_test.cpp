@@ -120,7 +120,7 @@ TEST_F(EpilogueCompile, TakesEveryStepInEveryDtype) {
                                "    const int64_t i = threadIdx.x;\n"
                                "    store_output(output, sums[i], load_bias(output, 1), 1, i);\n"
                                "    const Compute pair[2] = {sums[i], sums[i + 1]};\n"
-                               "    store_outputs(output, pair, load_bias(output, 2), 2, 2 * i, 2, true);\n"
+                               "    store_outputs(output, pair, load_bias(output, 2), 2, 2 * i, 2, true, true);\n"
                                "}\n";
     const Epilogue epilogue = Epilogue::parse(kEveryStep);
     Problem problem;

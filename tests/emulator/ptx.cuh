@@ -65,6 +65,11 @@ void store_shared(uint32_t shared_dst, const Value& value) {
     std::memcpy(emulator::memory() + shared_dst, &value, sizeof value);
 }
 
+template <typename Words>
+void store_if(bool wanted, void* dst, const Words& words) {
+    if (wanted) std::memcpy(dst, &words, sizeof words);
+}
+
 // ---- Barriers ----
 
 inline void barrier_init(uint32_t shared_barrier, int arrivals) {

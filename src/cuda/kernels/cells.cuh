@@ -220,7 +220,7 @@ __device__ __forceinline__ void store_cell(const CellArgs& args, const Output& o
 #pragma unroll
         for (int k = 0; k < kRow; ++k) row[k] = sums[first + k][i];
         store_outputs(output, row, bias, channel, kChannelsLast ? voxel * kDstChannels + channel : voxel,
-                      rest < kRow ? static_cast<int>(rest) : kRow, args.aligned != 0);
+                      rest < kRow ? static_cast<int>(rest) : kRow, args.aligned != 0, true);
     }
 }
 

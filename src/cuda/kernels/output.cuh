@@ -32,53 +32,57 @@ __device__ __forceinline__ void store_output(const Output& output, Compute sum, 
 
 /// Values that lie side by side, in one access.
 template <int kCount>
-__device__ __forceinline__ void store_pack(Storage* first, const Compute (&values)[kCount]) {
+__device__ __forceinline__ void store_pack(Storage* first, const Compute (&values)[kCount], bool wanted) {
     if constexpr (sizeof(Storage) == 2 && kCount > 1) {
-        Pack<uint32_t, kCount / 2> words;
+        using Words = Pack<uint32_t, kCount / 2>;
+        Words words;
 #pragma unroll
         for (int i = 0; i < kCount / 2; ++i) words.elements[i] = to_word(values[2 * i], values[2 * i + 1], Storage{});
-        *reinterpret_cast<Pack<uint32_t, kCount / 2>*>(first) = words;
+        store_if(wanted, reinterpret_cast<Words*>(first), words);
     } else {
         Pack<Storage, kCount> pack;
 #pragma unroll
         for (int i = 0; i < kCount; ++i) store(pack.elements + i, values[i]);
-        *reinterpret_cast<Pack<Storage, kCount>*>(first) = pack;
+        store_if(wanted, reinterpret_cast<Pack<Storage, kCount>*>(first), pack);
     }
 }
 
 template <int kCount>
-__device__ __forceinline__ void store_row(Storage* first, const Compute (&values)[kCount], int count, bool aligned) {
+__device__ __forceinline__ void store_row(Storage* first, const Compute (&values)[kCount], int count, bool aligned,
+                                          bool wanted) {
     constexpr int kBytes = kCount * sizeof(Storage);
     if constexpr ((kBytes & (kBytes - 1)) == 0 && kBytes <= 16) {
-        if (aligned && count == kCount) return store_pack(first, values);
+        if (aligned && count == kCount) return store_pack(first, values, wanted);
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-        if (i < count) store(first + i, values[i]);
+        Storage element;
+        store(&element, values[i]);
+        store_if(wanted && i < count, first + i, element);
     }
 }
 
 /// The first `count` of kCount values, bias added, that lie side by side from `index` on, along w or, where
 /// kChannelStride is 1, along channels. They move in one access where they can: `aligned` promises that dst + index and
-/// preactivation + index are multiples of kCount elements.
+/// preactivation + index are multiples of kCount elements. Nothing is read or written where they are not wanted.
 template <int kChannelStride, int kCount, typename Index>
 __device__ __forceinline__ void store_values(const Output& output, Compute (&values)[kCount], int channel, Index index,
-                                             int count, bool aligned) {
-    if constexpr (kSavesPreactivation) store_row(output.preactivation + index, values, count, aligned);
+                                             int count, bool aligned, bool wanted) {
+    if constexpr (kSavesPreactivation) store_row(output.preactivation + index, values, count, aligned, wanted);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-        if (i < count)
+        if (kOperands == 0 || (wanted && i < count))
             values[i] = epilogue(values[i], output.operands, channel + i * kChannelStride, index + i);
     }
-    store_row(output.dst + index, values, count, aligned);
+    store_row(output.dst + index, values, count, aligned, wanted);
 }
 
 /// Outputs of one channel, side by side along w.
 template <int kCount, typename Index>
 __device__ __forceinline__ void store_outputs(const Output& output, const Compute (&sums)[kCount], Compute bias,
-                                              int channel, Index index, int count, bool aligned) {
+                                              int channel, Index index, int count, bool aligned, bool wanted) {
     Compute values[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) values[i] = sums[i] + bias;
-    store_values<0>(output, values, channel, index, count, aligned);
+    store_values<0>(output, values, channel, index, count, aligned, wanted);
 }

@@ -99,6 +99,28 @@ __device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t
                  : "memory");
 }
 
+// ---- Stores that may not be: a predicate instead of a branch, so that many are under way. Nobody reads them here. ----
+
+__device__ __forceinline__ void store_if(bool wanted, void* dst, const uint16_t (&word)[1]) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b16 [%1], %2;}" ::"r"(int(wanted)), "l"(dst),
+                 "h"(word[0]));
+}
+
+__device__ __forceinline__ void store_if(bool wanted, void* dst, const uint32_t (&words)[1]) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b32 [%1], %2;}" ::"r"(int(wanted)), "l"(dst),
+                 "r"(words[0]));
+}
+
+__device__ __forceinline__ void store_if(bool wanted, void* dst, const uint32_t (&words)[2]) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v2.b32 [%1], {%2, %3};}" ::"r"(int(wanted)),
+                 "l"(dst), "r"(words[0]), "r"(words[1]));
+}
+
+__device__ __forceinline__ void store_if(bool wanted, void* dst, const uint32_t (&words)[4]) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v4.b32 [%1], {%2, %3, %4, %5};}" ::"r"(int(wanted)),
+                 "l"(dst), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
+}
+
 // ---- Asynchronous copies by the computing threads ----
 
 /// Copies 16 bytes between addresses aligned to it, past L1.

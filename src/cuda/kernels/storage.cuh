@@ -86,6 +86,15 @@ struct Unsigned<4> {
     using Type = uint32_t;
 };
 
+/// Stores a value of 2, 4, 8 or 16 bytes, or nothing.
+template <typename Value>
+__device__ __forceinline__ void store_if(bool wanted, Value* to, const Value& value) {
+    using Word = typename Unsigned<sizeof(Value) == 2 ? 2 : 4>::Type;
+    Word words[sizeof(Value) / sizeof(Word)];
+    memcpy(words, &value, sizeof value);
+    ptx::store_if(wanted, to, words);
+}
+
 /// The type that counts the elements of a tensor.
 template <bool kSmall>
 struct IndexOf {

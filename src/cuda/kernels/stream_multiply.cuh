@@ -72,7 +72,7 @@ __device__ __forceinline__ void load_rows(uint32_t (&a)[kMTiles][4], uint32_t co
     const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m)
-        ptx::load_matrices(a[m], cores + (row_position(m, row) + offset) * 16 + lane / 16 * kPlaneBytes);
+        ptx::load_matrices(a[m], cores + (row_position(threadIdx.x, m, row) + offset) * 16 + lane / 16 * kPlaneBytes);
 }
 
 /// 8 columns of a run, of all m64 tiles.

@@ -67,9 +67,11 @@ __device__ __forceinline__ void forget(Places& places) {
 __device__ __forceinline__ Places places_of(const StreamArgs& args, const Item& item, int row) {
     Places places;
     places.cut = 0;
+    int thread = threadIdx.x;
+    forget(thread);
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
-        const Voxel voxel = voxel_at(row_position(i / 2, threadIdx.x / 32 % 4 * 16 + i % 2 * 8 + row));
+        const Voxel voxel = voxel_at(row_position(thread, i / 2, thread / 32 % 4 * 16 + i % 2 * 8 + row));
         const int h = (item.q_h + voxel.row) * kStrideH, w = (item.q_w + voxel.column) * kStrideW;
         const bool exists = voxel.row < kTileH && voxel.column < kTileW && h < args.dst_h && w < args.dst_w &&
                             (kImages == 1 || (voxel.image < kImages && item.n + voxel.image < args.batch));

@@ -143,9 +143,9 @@ __device__ __forceinline__ int tile_position(int tile) {
     return (image * kPlaneRows + block / kWidth * 8) * kPitch + block % kWidth * 8;
 }
 
-/// The position of one of the eight cores' rows of this thread's warpgroup's m64 tile m.
-__device__ __forceinline__ int row_position(int m, int row) {
-    return tile_position(threadIdx.x / 128 * kMTiles + m) + row / 8 * kCoreStride + row % 8;
+/// The position of one of the eight cores' rows of the m64 tile m of a thread's warpgroup.
+__device__ __forceinline__ int row_position(int thread, int m, int row) {
+    return tile_position(thread / 128 * kMTiles + m) + row / 8 * kCoreStride + row % 8;
 }
 
 /// Where a position lies in the tile.

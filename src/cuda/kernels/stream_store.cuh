@@ -28,9 +28,9 @@ __device__ __forceinline__ void store_voxels(const Accumulators& acc, const Stre
             float sums[kStrideW];
 #pragma unroll
             for (int w = 0; w < kStrideW; ++w) sums[w] = sum_at<Slot>(acc, i, h * kStrideW + w, column);
-            if (slice.has(c) && places.exists(i, h))
-                store_outputs<kStrideW>(output, sums, bias, slice.channel + c,
-                                        first + (h * args.dst_w + places.offset[i]), places.columns(i), kAligned);
+            store_outputs<kStrideW>(output, sums, bias, slice.channel + c,
+                                    first + (h * args.dst_w + places.offset[i]), places.columns(i), kAligned,
+                                    slice.has(c) && places.exists(i, h));
         }
     }
 }
@@ -106,9 +106,9 @@ __device__ __forceinline__ void store_channels(const Accumulators& acc, const St
 #pragma unroll
             for (int i = 0; i < kLaneChannels; ++i)
                 values[i] = sum_at<Slot>(acc, place, h * kStrideW + w, column + i) + bias[column + i];
-            if (exists && slice.has(c))
-                store_values<1>(output, values, slice.channel + c, first + places.offset[place] + c,
-                                kWhole ? kLaneChannels : min(slice.count - c, kLaneChannels), kWhole);
+            store_values<1>(output, values, slice.channel + c, first + places.offset[place] + c,
+                            kWhole ? kLaneChannels : min(slice.count - c, kLaneChannels), kWhole,
+                            exists && slice.has(c));
         }
     }
 }
@@ -141,8 +141,10 @@ __device__ __forceinline__ void store_slice(const Accumulators& acc, const Strea
         for (int j = 0; j < kCoTile / 8; ++j) store_turned<Slot>(acc, args, output, storing, slice, j);
     } else {
 #pragma unroll
-        for (int column = 0; column < kLaneColumns; ++column)
+        for (int column = 0; column < kLaneColumns; ++column) {
+            storing.forget();
             store_voxels<Slot>(acc, args, output, storing.own, slice, column);
+        }
     }
 }
 
