@@ -202,13 +202,12 @@ double store_clocks(const StreamTile& tile, const Problem& problem, const Stream
         static_cast<double>(staged ? tile.h * problem.stride[1] : 1);
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
                                                problem.stride[1] * problem.stride[2]);
-    const double buffers =
-        staged ? static_cast<double>(problem.stride[0] * tile.dst_channels / 4 / tile.staged_columns) : 0;
+    const int64_t buffers = staged ? problem.stride[0] * tile.dst_channels / 4 / tile.staged_columns : 0;
     const double instructions = channels_last(problem) ? 0 : 0.09;
     // A run begins and ends within 32-byte sectors.
     const double per_output =
         bytes * (1 + 32 / run_bytes) * scatter(tile, problem, tables) / kBytesPerClock + instructions;
-    return outputs * per_output + buffers * kBarrier;
+    return outputs * per_output + static_cast<double>(buffers) * kBarrier;
 }
 
 void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& problem, int multiprocessors) {

@@ -157,8 +157,10 @@ __device__ __forceinline__ void wait_products() {
     if constexpr (kWgmma) ptx::wgmma_wait<kPending>();
 }
 
-/// Gives stages back, each warp for itself.
+/// Gives stages back, each warp for itself. Where its lanes have read them, all have to be done; wgmma has been waited
+/// for.
 __device__ __forceinline__ void give_back(uint32_t barrier) {
+    if constexpr (!kWgmma) __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barrier);
 }
 
