@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kConsumers = kStreamConsumers;
 constexpr int64_t kMostColumns = 256;
 constexpr int64_t kMostTiles = 6;
-/// Stores that are written out in the code, for each rotation and D phase: more compile for seconds.
-constexpr int64_t kMostUnrolledStores = 512;
+/// Stores that are written out in the code, for each D phase and slot of its ring: more compile for seconds.
+constexpr int64_t kMostUnrolledStores = 320;
 /// Products of a stage, which are written out too: more compile for seconds.
 constexpr int64_t kMostUnrolledProducts = 230;
 constexpr int64_t kMostStages = 4;
@@ -352,6 +352,8 @@ std::string StreamTile::str() const {
 StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,
                               StreamEngine engine) {
     const int64_t channels = round_up(problem.dst_channels_per_group(), 8);
+    int64_t turns = 0;
+    for (const Ring& ring : tables.rings) turns += std::max<int64_t>(ring.length, 1);
     StreamTile best{}, tile{};
     tile.engine = engine;
     tile.source = choose_source(problem, engine);
@@ -361,8 +363,7 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
         const int64_t n = tables.slots * tile.dst_channels;
         if (n * tables.longest_run() > kMostColumns) break;
         for (tile.m_tiles = 1; tile.m_tiles <= kMostTiles; ++tile.m_tiles) {
-            const int64_t stores =
-                tables.rotations * problem.stride[0] * problem.stride[1] * tile.dst_channels * tile.m_tiles;
+            const int64_t stores = turns * problem.stride[1] * tile.dst_channels * tile.m_tiles;
             if (n / 2 * tables.accumulators * tile.m_tiles > accumulator_registers(problem, tables, tile)) break;
             if (stores > kMostUnrolledStores) break;
             if (tables.runs() * tile.m_tiles * products(problem) > kMostUnrolledProducts) break;

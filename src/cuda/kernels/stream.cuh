@@ -41,7 +41,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
             storing.enter(args, at.item);
         }
         if (at.slice >= 0 && at.slice < args.depth) multiply_slice(acc, pipe, s, w);
-        finish_slice<0>(acc, args, output, at.item, pipe, storing, at.slice, (at.slice + kRotationRound) % kRotations);
+        finish_slice<0>(acc, args, output, at.item, pipe, storing, at.slice);
     }
     if constexpr (kStore == kStoreStaged) ptx::copy_bulk_out_wait<0>();
 }

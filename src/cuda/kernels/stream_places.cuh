@@ -109,8 +109,11 @@ struct Slice {
     __device__ __forceinline__ bool has(int c) const { return kCo % kCoTile == 0 ? count > 0 : c < count; }
 };
 
+/// Where sums take nearly all registers, the bias of a column is not loaded before its turn.
 __device__ __forceinline__ float lane_bias(const Output& output, const Slice& slice, int column) {
-    const int c = lane_channel(column);
+    constexpr bool kTight = kMTiles * kAccPhases * kN / 2 >= 188 && kLaneColumns >= 8;
+    int c = lane_channel(column);
+    if constexpr (kTight) forget(c);
     return slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
 }
 

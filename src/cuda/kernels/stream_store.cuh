@@ -148,35 +148,36 @@ __device__ __forceinline__ void store_slice(const Accumulators& acc, const Strea
     }
 }
 
-/// After slice `slice` (= Rotation mod kRotations) D phase R has finished q = slice - kRingDelta[R].
-template <int Rotation, int R>
-__device__ __forceinline__ void finish_phases(Accumulators& acc, const StreamArgs& args, const Output& output,
-                                              const Item& item, const Pipeline& pipe, Storing& storing, int slice) {
-    if constexpr (R < kDPhases) {
+/// After slice `slice` D phase R has finished q = slice - kRingDelta[R], whose slot depends on `turn`, the slice modulo
+/// the length of the ring.
+template <int R, int Turn>
+__device__ __forceinline__ void finish_turn(Accumulators& acc, const StreamArgs& args, const Output& output,
+                                            const Item& item, const Pipeline& pipe, Storing& storing, int slice,
+                                            int turn) {
+    constexpr int kLength = kRingLength[R] == 0 ? 1 : kRingLength[R];
+    if constexpr (Turn < kLength) {
+        if (turn != Turn) return finish_turn<R, Turn + 1>(acc, args, output, item, pipe, storing, slice, turn);
         const int q = slice - kRingDelta[R], d = kStrideD * q + R;
         const bool keep = q >= item.q_d && q < item.q_d_end && d < args.dst_d;
         if constexpr (kRingLength[R] == 0) {
             store_slice<-1>(acc, args, output, item, pipe, storing, d, keep);
         } else {
-            constexpr int kRound = (kRingDelta[R] < 0 ? -kRingDelta[R] : kRingDelta[R]) * kRingLength[R];
-            constexpr int kSlot = kRingStart[R] + (Rotation - kRingDelta[R] + kRound) % kRingLength[R];
+            constexpr int kRound = (kRingDelta[R] < 0 ? -kRingDelta[R] : kRingDelta[R]) * kLength;
+            constexpr int kSlot = kRingStart[R] + (Turn - kRingDelta[R] + kRound) % kLength;
             store_slice<kSlot>(acc, args, output, item, pipe, storing, d, keep);
             clear_slot<kSlot>(acc);
         }
-        finish_phases<Rotation, R + 1>(acc, args, output, item, pipe, storing, slice);
     }
 }
 
-template <int Rotation>
+/// The D phases from R on.
+template <int R>
 __device__ __forceinline__ void finish_slice(Accumulators& acc, const StreamArgs& args, const Output& output,
-                                             const Item& item, const Pipeline& pipe, Storing& storing, int slice,
-                                             int rotation) {
-    if constexpr (Rotation < kRotations) {
-        if (rotation == Rotation) {
-            finish_phases<Rotation, 0>(acc, args, output, item, pipe, storing, slice);
-        } else {
-            finish_slice<Rotation + 1>(acc, args, output, item, pipe, storing, slice, rotation);
-        }
+                                             const Item& item, const Pipeline& pipe, Storing& storing, int slice) {
+    if constexpr (R < kDPhases) {
+        constexpr int kLength = kRingLength[R] == 0 ? 1 : kRingLength[R];
+        finish_turn<R, 0>(acc, args, output, item, pipe, storing, slice, (slice + kRotationRound) % kLength);
+        finish_slice<R + 1>(acc, args, output, item, pipe, storing, slice);
     }
 }
 
