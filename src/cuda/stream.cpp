@@ -72,7 +72,8 @@ public:
         std::vector<const void*> output = output_argument(epilogue_, arguments);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
         launch(variants_.get(arguments, stream), {std::min<int64_t>(args.items, device_.multiprocessors)},
-               {(kStreamConsumers + 1) * 128}, kernel_arguments.data(), stream, Start::beside);
+               {(kStreamConsumers + 1) * 128}, kernel_arguments.data(), stream,
+               device_.sm >= 90 ? Start::beside : Start::after);
     }
 
     std::string describe() const override {
