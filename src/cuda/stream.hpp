@@ -85,6 +85,8 @@ struct StreamTables {
     int64_t uses() const;
     int64_t runs() const;
     int64_t longest_run() const;
+    /// Source positions beside its own that the outputs of a position read along a dimension.
+    int64_t halo(size_t dim) const { return delta_max[dim] - delta_min[dim]; }
     /// Slots' worth of packed weights: each ring twice but one, so that every rotation is a window of it.
     int64_t entries() const;
 };
@@ -135,6 +137,14 @@ struct StreamTile {
 int64_t stream_channel_step(const Problem& problem);
 /// 2 where fp32 is multiplied as a sum of two tf32 parts.
 int64_t stream_parts(const Problem& problem);
+/// Of the parts of two operands: high by high, high by low, low by high.
+int64_t stream_products(const Problem& problem);
+
+inline bool is_channels_last(const Problem& problem) {
+    return problem.layout == Layout::ndhwc;
+}
+/// The phases of a voxel along w are one aligned access in every row; where channels are contiguous, no row matters.
+bool stream_has_aligned_rows(const Problem& problem);
 
 /// Neighbouring channels that a lane stores: up to 16 bytes, where the tile's channels are cut into such pieces.
 int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile);
@@ -147,6 +157,9 @@ struct TapGroup {
 
 /// Where each group begins, and the end of the last.
 std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups);
+
+/// Sets the segments along D with which the tile takes the least estimated clocks, and these.
+void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors);
 
 /// The tile with the least estimated clocks on the device; clocks is 0 when none fits.
 StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,

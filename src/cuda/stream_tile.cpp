@@ -23,15 +23,6 @@ bool is_16_bit(const Problem& problem) {
     return bytes_per_element(problem.dtype) == 2;
 }
 
-bool channels_last(const Problem& problem) {
-    return problem.layout == Layout::ndhwc;
-}
-
-/// Of the parts of two operands: high by high, high by low, low by high.
-int64_t products(const Problem& problem) {
-    return stream_parts(problem) == 2 ? 3 : 1;
-}
-
 /// A consumer thread's registers for sums: beside them it needs the places and the bias of what it stores, and
 /// addresses, more of them for many products. Where fp32 is split it has all sums twice.
 int64_t accumulator_registers(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
@@ -40,7 +31,7 @@ int64_t accumulator_registers(const Problem& problem, const StreamTables& tables
     if (tile.engine == StreamEngine::mma) return split ? 56 - 16 * tile.m_tiles : 84 - 14 * tile.m_tiles;
     if (split) return 88;
     if (tables.uses() > 32) return 140;
-    const int64_t addresses = (tables.runs() > 24 ? 16 : 0) + (channels_last(problem) ? 12 : 0) +
+    const int64_t addresses = (tables.runs() > 24 ? 16 : 0) + (is_channels_last(problem) ? 12 : 0) +
                               (tile.source == StreamSource::global ? 16 : 0);
     return 204 - 4 * tile.m_tiles - tile.dst_channels / 4 - addresses;
 }
@@ -52,20 +43,15 @@ int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
 
 /// The copy engine takes rows of a multiple of 16 bytes.
 StreamSource choose_source(const Problem& problem, StreamEngine engine) {
-    const int64_t row = channels_last(problem) ? problem.src_channels_per_group() : problem.src[2];
+    const int64_t row = is_channels_last(problem) ? problem.src_channels_per_group() : problem.src[2];
     const bool copied = engine == StreamEngine::wgmma && row * bytes_per_element(problem.dtype) % 16 == 0;
     if (!copied) return StreamSource::global;
-    if (!channels_last(problem)) return StreamSource::planes;
+    if (!is_channels_last(problem)) return StreamSource::planes;
     return stream_parts(problem) == 2 ? StreamSource::raw_cores : StreamSource::cores;
 }
 
-/// The phases of a voxel along w are one aligned access in every row; where channels are contiguous, no row matters.
-bool has_aligned_rows(const Problem& problem) {
-    return channels_last(problem) || problem.dst()[2] % problem.stride[2] == 0;
-}
-
 StreamStore choose_store(const Problem& problem) {
-    if (channels_last(problem)) return StreamStore::channels;
+    if (is_channels_last(problem)) return StreamStore::channels;
     const int64_t stride = problem.stride[2], width = problem.dst()[2];
     if (stride != 1 || !is_16_bit(problem) || width % 2 != 0) return StreamStore::voxel;
     return width % 4 == 0 ? StreamStore::quads : StreamStore::pairs;
@@ -77,27 +63,23 @@ int64_t stored_voxels(const StreamTile& tile) {
     return tile.store == StreamStore::pairs ? 2 : 1;
 }
 
-int64_t halo(const StreamTables& tables, size_t dim) {
-    return tables.delta_max[dim] - tables.delta_min[dim];
-}
-
 /// Rows and pitch of a staged plane. Planes of 16-bit elements are arranged by pairs of columns, the first of them
 /// even; columns that are stored at once belong together too; images that the copy engine brings one by one want full
 /// cores.
 bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     const bool pairs = tile.source == StreamSource::planes && is_16_bit(problem);
     tile.lead = pairs && tables.delta_min[2] % 2 != 0 ? 1 : 0;
-    tile.pitch = tile.lead + (tile.blocks_w > 0 ? tile.blocks_w * 8 : tile.w) + halo(tables, 2);
+    tile.pitch = tile.lead + (tile.blocks_w > 0 ? tile.blocks_w * 8 : tile.w) + tables.halo(2);
     const int64_t together = std::max<int64_t>(stored_voxels(tile), pairs ? 2 : 1);
     if (tile.w % together != 0 && tile.w < tables.q_end[2]) return false;
     tile.pitch = round_up(tile.pitch, together);
-    tile.rows = (tile.blocks_h > 0 ? tile.blocks_h * 8 : tile.h) + halo(tables, 1);
+    tile.rows = (tile.blocks_h > 0 ? tile.blocks_h * 8 : tile.h) + tables.halo(1);
     if (tile.images > 1 && tile.source != StreamSource::planes) {
         while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
     }
     const int64_t tiles = tile.m_tiles * kConsumers;
-    const int64_t last = tile.blocks_w > 0 ? (tile.images * tile.rows - halo(tables, 1)) * tile.pitch : tiles * 64 + 1;
-    const int64_t reach = halo(tables, 1) * tile.pitch + halo(tables, 2) + tile.lead;
+    const int64_t last = tile.blocks_w > 0 ? (tile.images * tile.rows - tables.halo(1)) * tile.pitch : tiles * 64 + 1;
+    const int64_t reach = tables.halo(1) * tile.pitch + tables.halo(2) + tile.lead;
     tile.positions = round_up(std::max(tile.images * tile.rows * tile.pitch, last + reach), 8);
     return tile.pitch <= kMostBox && tile.rows <= kMostBox;
 }
@@ -151,102 +133,13 @@ bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& ta
     return false;
 }
 
-/// Clocks of one stage on one multiprocessor: tensor cores, what brings the cores of src, by warps or by the copy
-/// engine, and all copies run side by side, and bringing cores keeps shared memory from the others. The constants of
-/// these estimates are fitted to the measured times of some hundred tiles on an H200.
-double stage_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const double tiles = static_cast<double>(tile.m_tiles * kConsumers * tile.steps * products(problem));
-    const double columns = static_cast<double>(tables.slots * tile.dst_channels);
-    const double slower = tile.engine == StreamEngine::wgmma ? 1 : 1.8;
-    double tensor = 0;
-    for (const StreamOffset& offset : tables.offsets) {
-        for (const StreamRun& run : offset.runs) {
-            const double n = static_cast<double>(run.count) * columns;
-            // Multiplying, or reading the operands from shared memory.
-            tensor += std::max(0.44 * n, 22 + 0.18 * n) * tiles * slower;
-        }
-    }
-    const double core_rows = static_cast<double>(tile.images * tile.rows * tile.pitch * 2 * tile.steps);
-    const double arrange = core_rows * (tile.source == StreamSource::global ? 9 : 1);
-    const double weights = static_cast<double>(tile.steps * stream_parts(problem) * tables.uses()) * columns * 32;
-    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 37;
-    constexpr double kStageOverhead = 165;
-    const double group_overhead = stream_parts(problem) == 2 ? 400 : 240;
-    return std::max({tensor, arrange, copied}) + 0.1 * arrange + kStageOverhead +
-           group_overhead * static_cast<double>(tile.tap_groups);
-}
-
-/// How much longer stores take than those of 16 bytes that a lane has side by side. Where channels are planes, a core's
-/// eight voxels fill whole sectors where rows and cores begin on them; the rest of a sector comes with the next core,
-/// in flat tiles at once, in blocks and where rows are cut within a sector much later.
-double scatter(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    if (channels_last(problem)) {
-        return 0.6 + 6.4 / static_cast<double>(stream_lane_channels(problem, tile) * bytes_per_element(problem.dtype));
-    }
-    if (tile.store == StreamStore::staged) return 1.16;
-    if (!has_aligned_rows(problem)) return 3;
-    const int64_t voxel = problem.stride[2] * bytes_per_element(problem.dtype), run = 8 * voxel;
-    const bool aligned = problem.dst()[2] * bytes_per_element(problem.dtype) % 32 == 0;
-    if (tile.blocks_w > 0) return aligned && run % 32 == 0 ? 1 + 6.4 / static_cast<double>(run) : 3;
-    if (aligned && tile.w < tables.q_end[2] && tile.w * voxel % 32 != 0) return 4.1;
-    return aligned && run % 32 == 0 && tile.pitch % 8 != 0 ? 1.3 : 1;
-}
-
-/// Clocks that the outputs of one source slice take.
-double store_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    constexpr double kBytesPerClock = 25, kBarrier = 300;
-    const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
-    const bool staged = tile.store == StreamStore::staged;
-    const double run_bytes =
-        bytes * static_cast<double>(channels_last(problem) ? tile.dst_channels : tile.w * problem.stride[2]) *
-        static_cast<double>(staged ? tile.h * problem.stride[1] : 1);
-    const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
-                                               problem.stride[1] * problem.stride[2]);
-    const int64_t buffers = staged ? problem.stride[0] * tile.dst_channels / 4 / tile.staged_columns : 0;
-    const double instructions = channels_last(problem) ? 0 : 0.09;
-    // A run begins and ends within 32-byte sectors.
-    const double per_output =
-        bytes * (1 + 32 / run_bytes) * scatter(tile, problem, tables) / kBytesPerClock + instructions;
-    return outputs * per_output + static_cast<double>(buffers) * kBarrier;
-}
-
-void set_segments(StreamTile& tile, const StreamTables& tables, const Problem& problem, int multiprocessors) {
-    const int64_t depth = tables.q_end[0];
-    const int64_t tiles = cuts(problem.batch, tile.images) * problem.groups *
-                          cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
-                          cuts(tables.q_end[2], tile.w);
-    const int64_t chunks = cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
-    const double per_slice = stage_clocks(tile, problem, tables) * static_cast<double>(chunks);
-    const double stores = store_clocks(tile, problem, tables);
-    constexpr double kPackedByte = 0.0014;
-    const double pack = kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
-    tile.clocks = -1;
-    for (int64_t segments = 1; segments <= depth; ++segments) {
-        const int64_t length = cuts(depth, segments);
-        if (cuts(depth, length) != segments) continue;
-        const int64_t waves = cuts(tiles * segments, multiprocessors);
-        // Slices outside src cost nothing.
-        const double slices = static_cast<double>(std::min(length + halo(tables, 0), problem.src[0]));
-        // While one warpgroup stores the other may multiply: the longer of the two counts, and much of the other.
-        const double multiply = slices * per_slice, store = static_cast<double>(length) * stores;
-        const double item = std::max(multiply, store) + 0.61 * std::min(multiply, store);
-        const double clocks = static_cast<double>(waves) * item + pack;
-        if (tile.clocks < 0 || clocks < tile.clocks) {
-            tile.clocks = clocks;
-            tile.segments = segments;
-            tile.segment_length = length;
-        }
-        if (tiles * segments > 16 * multiprocessors) break;
-    }
-}
-
 /// Has the outputs go through shared memory, if the tile has whole rows: they lie up to 15 bytes behind the start of a
 /// channel's bytes, and the channels of a buffer in other banks.
 bool set_staged(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     constexpr int64_t kMostBytes = 100 << 10, kWarps = kConsumers * 4;
     const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
     const bool whole_rows = tile.images == 1 && tile.w >= tables.q_end[2] && row >= 32;
-    if (has_aligned_rows(problem) || tile.engine != StreamEngine::wgmma || !whole_rows) return false;
+    if (stream_has_aligned_rows(problem) || tile.engine != StreamEngine::wgmma || !whole_rows) return false;
     tile.store = StreamStore::staged;
     tile.staged_bytes = round_up(tile.h * problem.stride[1] * row + 15, 128) + 32;
     const int64_t columns = tile.dst_channels / 4;
@@ -266,7 +159,7 @@ void consider_stored(StreamTile tile, const Problem& problem, const StreamTables
         if (all_steps % tile.steps != 0) return;
         if (!set_raw(tile, problem)) return;
         if (!set_stages(tile, problem, tables, device.shared_memory_per_block)) return;
-        set_segments(tile, tables, problem, device.multiprocessors);
+        estimate_stream(tile, problem, tables, device.multiprocessors);
         if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
     }
 }
@@ -292,12 +185,12 @@ void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& 
         tile.w = cuts(columns, cut);
         const int64_t together = is_16_bit(problem) ? std::max<int64_t>(stored_voxels(tile), 2) : 1;
         if (cut > 1 || stored_voxels(tile) > 1) tile.w = round_up(tile.w, together);
-        const int64_t pitch = tile.w + halo(tables, 2) + (is_16_bit(problem) ? together : 0);
+        const int64_t pitch = tile.w + tables.halo(2) + (is_16_bit(problem) ? together : 0);
         if (tile.w > room || cuts(columns, tile.w) != cut) continue;
         tile.h = std::min(rows, 1 + (room - tile.w) / pitch);
         tile.h = cuts(rows, cuts(rows, tile.h));
         consider(tile, problem, tables, device, best);
-        const int64_t plane = (tile.h + halo(tables, 1) + 7) * pitch;
+        const int64_t plane = (tile.h + tables.halo(1) + 7) * pitch;
         if (cut > 1 || tile.h < rows || plane > room) continue;
         tile.images = std::max<int64_t>(std::min(problem.batch, room / plane), 1);
         consider(tile, problem, tables, device, best);
@@ -327,6 +220,14 @@ int64_t stream_channel_step(const Problem& problem) {
 
 int64_t stream_parts(const Problem& problem) {
     return problem.dtype == DType::f32 && problem.math == MathMode::full ? 2 : 1;
+}
+
+int64_t stream_products(const Problem& problem) {
+    return stream_parts(problem) == 2 ? 3 : 1;
+}
+
+bool stream_has_aligned_rows(const Problem& problem) {
+    return is_channels_last(problem) || problem.dst()[2] % problem.stride[2] == 0;
 }
 
 int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile) {
@@ -366,7 +267,7 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
             const int64_t stores = turns * problem.stride[1] * tile.dst_channels * tile.m_tiles;
             if (n / 2 * tables.accumulators * tile.m_tiles > accumulator_registers(problem, tables, tile)) break;
             if (stores > kMostUnrolledStores) break;
-            if (tables.runs() * tile.m_tiles * products(problem) > kMostUnrolledProducts) break;
+            if (tables.runs() * tile.m_tiles * stream_products(problem) > kMostUnrolledProducts) break;
             consider_flat(tile, problem, tables, device, best);
             consider_blocks(tile, problem, tables, device, best);
         }

@@ -1,0 +1,100 @@
+#include <algorithm>
+
+#include "cuda/stream.hpp"
+
+namespace tconv3d::cuda {
+
+namespace {
+
+/// Clocks of one stage on one multiprocessor: tensor cores, what brings the cores of src, by warps or by the copy
+/// engine, and all copies run side by side, and bringing cores keeps shared memory from the others. The constants of
+/// these estimates are fitted to the measured times of some hundred tiles on an H200.
+double stage_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const double tiles = static_cast<double>(tile.m_tiles * kStreamConsumers * tile.steps * stream_products(problem));
+    const double columns = static_cast<double>(tables.slots * tile.dst_channels);
+    const double slower = tile.engine == StreamEngine::wgmma ? 1 : 1.8;
+    double tensor = 0;
+    for (const StreamOffset& offset : tables.offsets) {
+        for (const StreamRun& run : offset.runs) {
+            const double n = static_cast<double>(run.count) * columns;
+            // Multiplying, or reading the operands from shared memory.
+            tensor += std::max(0.44 * n, 22 + 0.18 * n) * tiles * slower;
+        }
+    }
+    const double core_rows = static_cast<double>(tile.images * tile.rows * tile.pitch * 2 * tile.steps);
+    const double arrange = core_rows * (tile.source == StreamSource::global ? 9 : 1);
+    const double weights = static_cast<double>(tile.steps * stream_parts(problem) * tables.uses()) * columns * 32;
+    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 37;
+    constexpr double kStageOverhead = 165;
+    const double group_overhead = stream_parts(problem) == 2 ? 400 : 240;
+    return std::max({tensor, arrange, copied}) + 0.1 * arrange + kStageOverhead +
+           group_overhead * static_cast<double>(tile.tap_groups);
+}
+
+/// How much longer stores take than those of 16 bytes that a lane has side by side. Where channels are planes, a core's
+/// eight voxels fill whole sectors where rows and cores begin on them; the rest of a sector comes with the next core,
+/// in flat tiles at once, in blocks and where rows are cut within a sector much later.
+double scatter(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    if (is_channels_last(problem)) {
+        return 0.6 + 6.4 / static_cast<double>(stream_lane_channels(problem, tile) * bytes_per_element(problem.dtype));
+    }
+    if (tile.store == StreamStore::staged) return 1.16;
+    if (!stream_has_aligned_rows(problem)) return 3;
+    const int64_t voxel = problem.stride[2] * bytes_per_element(problem.dtype), run = 8 * voxel;
+    const bool aligned = problem.dst()[2] * bytes_per_element(problem.dtype) % 32 == 0;
+    if (tile.blocks_w > 0) return aligned && run % 32 == 0 ? 1 + 6.4 / static_cast<double>(run) : 3;
+    if (aligned && tile.w < tables.q_end[2] && tile.w * voxel % 32 != 0) return 4.1;
+    return aligned && run % 32 == 0 && tile.pitch % 8 != 0 ? 1.3 : 1;
+}
+
+/// Clocks that the outputs of one source slice take.
+double store_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    constexpr double kBytesPerClock = 25, kBarrier = 300;
+    const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
+    const bool staged = tile.store == StreamStore::staged;
+    const double run_bytes =
+        bytes * static_cast<double>(is_channels_last(problem) ? tile.dst_channels : tile.w * problem.stride[2]) *
+        static_cast<double>(staged ? tile.h * problem.stride[1] : 1);
+    const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
+                                               problem.stride[1] * problem.stride[2]);
+    const int64_t buffers = staged ? problem.stride[0] * tile.dst_channels / 4 / tile.staged_columns : 0;
+    const double instructions = is_channels_last(problem) ? 0 : 0.09;
+    // A run begins and ends within 32-byte sectors.
+    const double per_output =
+        bytes * (1 + 32 / run_bytes) * scatter(tile, problem, tables) / kBytesPerClock + instructions;
+    return outputs * per_output + static_cast<double>(buffers) * kBarrier;
+}
+
+} // namespace
+
+void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
+    const int64_t depth = tables.q_end[0];
+    const int64_t tiles = cuts(problem.batch, tile.images) * problem.groups *
+                          cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
+                          cuts(tables.q_end[2], tile.w);
+    const int64_t chunks = cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
+    const double per_slice = stage_clocks(tile, problem, tables) * static_cast<double>(chunks);
+    const double stores = store_clocks(tile, problem, tables);
+    constexpr double kPackedByte = 0.0014;
+    const double pack = kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
+    tile.clocks = -1;
+    for (int64_t segments = 1; segments <= depth; ++segments) {
+        const int64_t length = cuts(depth, segments);
+        if (cuts(depth, length) != segments) continue;
+        const int64_t waves = cuts(tiles * segments, multiprocessors);
+        // Slices outside src cost nothing.
+        const double slices = static_cast<double>(std::min(length + tables.halo(0), problem.src[0]));
+        // While one warpgroup stores the other may multiply: the longer of the two counts, and much of the other.
+        const double multiply = slices * per_slice, store = static_cast<double>(length) * stores;
+        const double item = std::max(multiply, store) + 0.61 * std::min(multiply, store);
+        const double clocks = static_cast<double>(waves) * item + pack;
+        if (tile.clocks < 0 || clocks < tile.clocks) {
+            tile.clocks = clocks;
+            tile.segments = segments;
+            tile.segment_length = length;
+        }
+        if (tiles * segments > 16 * multiprocessors) break;
+    }
+}
+
+} // namespace tconv3d::cuda
