@@ -42,6 +42,7 @@ struct Problem {
     void validate() const;
 
     Extents dst() const;
+    bool channels_last() const { return layout == Layout::ndhwc; }
     int64_t src_channels_per_group() const { return src_channels / groups; }
     int64_t dst_channels_per_group() const { return dst_channels / groups; }
 

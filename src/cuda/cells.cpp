@@ -13,19 +13,15 @@ namespace {
 constexpr int64_t kThreads = 128;
 constexpr int64_t kMostBlocks = 2147483647;
 
-bool channels_last(const Problem& problem) {
-    return problem.layout == Layout::ndhwc;
-}
-
 /// The channels that tiles divide: those of a group, which read the same src, or all where each lane has its own group.
 int64_t tile_space(const Problem& problem) {
-    return channels_last(problem) ? problem.dst_channels : problem.dst_channels_per_group();
+    return problem.channels_last() ? problem.dst_channels : problem.dst_channels_per_group();
 }
 
 /// Positions in a sample fit in 32 bits, with room for cells and taps that reach beyond it.
 bool is_narrow(const Problem& problem) {
     constexpr int64_t kLimit = int64_t{1} << 30;
-    const int64_t channels = channels_last(problem) ? std::max(problem.src_channels, problem.dst_channels) : 1;
+    const int64_t channels = problem.channels_last() ? std::max(problem.src_channels, problem.dst_channels) : 1;
     return std::max(problem.src_voxels(), problem.dst_voxels()) < kLimit / channels;
 }
 
@@ -194,7 +190,7 @@ KernelRequest cells_request(const Problem& problem, const CellTile& tile, const 
         .constant("kSpace", tile_space(problem))
         .constant("kChunk", tile.chunk)
         .flag("kSplitsChains", tile.splits_chains)
-        .flag("kChannelsLast", channels_last(problem))
+        .flag("kChannelsLast", problem.channels_last())
         .constant("kThreads", kThreads)
         .add(is_narrow(problem) ? "using Offset = int;\nusing UnsignedOffset = unsigned;\n"
                                 : "using Offset = long long;\nusing UnsignedOffset = unsigned long long;\n");

@@ -85,7 +85,7 @@ double instructions(const Problem& problem, const CellTile& tile, const Work& wo
 }
 
 double threads_of(const Problem& problem, const CellTile& tile) {
-    const bool channels_last = problem.layout == Layout::ndhwc;
+    const bool channels_last = problem.channels_last();
     const int64_t space = channels_last ? problem.dst_channels : problem.dst_channels_per_group();
     const int64_t tiles = problem.dst_channels / space * cuts(space, tile.channels * tile.lanes);
     double threads = static_cast<double>(problem.batch * tiles * tile.lanes);
@@ -156,7 +156,7 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
     const auto too_large = [](int64_t extent) { return extent > kMostProducts; };
     if (std::any_of(problem.kernel.begin(), problem.kernel.end(), too_large)) return best;
     if (std::any_of(problem.stride.begin(), problem.stride.end(), too_large)) return best;
-    const bool channels_last = problem.layout == Layout::ndhwc;
+    const bool channels_last = problem.channels_last();
     const int64_t lanes = lanes_of(problem);
     for (const int64_t d : {1, 2})
         for (const int64_t h : {1, 2, 4})

@@ -18,7 +18,7 @@ constexpr int64_t kMostBlocks = 2147483647;
 
 /// Output channels of a thread. In channels-last the neighbouring thread has the neighbouring channel.
 int64_t channel_block(const Problem& problem) {
-    return problem.layout == Layout::ndhwc ? 1 : std::min<int64_t>(problem.dst_channels_per_group(), 4);
+    return problem.channels_last() ? 1 : std::min<int64_t>(problem.dst_channels_per_group(), 4);
 }
 
 int64_t channel_blocks(const Problem& problem) {
@@ -130,7 +130,7 @@ KernelRequest direct_request(const Problem& problem, const Epilogue& epilogue, b
         .constant("kCo", problem.dst_channels_per_group())
         .constant("kGroups", problem.groups)
         .constant("kBlock", channel_block(problem))
-        .flag("kChannelsLast", problem.layout == Layout::ndhwc)
+        .flag("kChannelsLast", problem.channels_last())
         .constant("kThreads", kThreads);
     return {"direct.cuh", prelude.str(), "direct_fwd", 0};
 }

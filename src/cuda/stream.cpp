@@ -12,9 +12,7 @@ namespace tconv3d::cuda {
 namespace {
 
 int64_t item_count(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    return cuts(problem.batch, tile.images) * problem.groups *
-           cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
-           cuts(tables.q_end[2], tile.w) * tile.segments;
+    return stream_uncut_items(problem, tables, tile) * tile.segments;
 }
 
 /// fp32 is rounded to tf32 while it is copied, unless it is to be split.
@@ -107,7 +105,7 @@ std::string reject_extents(const Problem& problem) {
         problem.src[0] * problem.batch >= kLimit) {
         return "takes slices of fewer than 2^30 voxels, got " + str(problem.src) + " to " + str(dst);
     }
-    const int64_t neighbours = problem.layout == Layout::ndhwc ? problem.dst_channels : 1;
+    const int64_t neighbours = problem.channels_last() ? problem.dst_channels : 1;
     if (dst[1] * dst[2] * neighbours >= int64_t{1} << 31) {
         return "takes slices of fewer than 2^31 outputs, got " + str(dst) + " of " + std::to_string(neighbours) +
                " channels";

@@ -140,9 +140,6 @@ int64_t stream_parts(const Problem& problem);
 /// Of the parts of two operands: high by high, high by low, low by high.
 int64_t stream_products(const Problem& problem);
 
-inline bool is_channels_last(const Problem& problem) {
-    return problem.layout == Layout::ndhwc;
-}
 /// The phases of a voxel along w are one aligned access in every row; where channels are contiguous, no row matters.
 bool stream_has_aligned_rows(const Problem& problem);
 
@@ -157,6 +154,12 @@ struct TapGroup {
 
 /// Where each group begins, and the end of the last.
 std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups);
+
+/// Work items, if none were cut along D.
+int64_t stream_uncut_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
+
+/// Registers of a consumer thread that hold sums.
+int64_t stream_sums(const StreamTables& tables, const StreamTile& tile);
 
 /// Sets the segments along D with which the tile takes the least estimated clocks, and these.
 void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors);

@@ -35,7 +35,7 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
 /// eight voxels fill whole sectors where rows and cores begin on them; the rest of a sector comes with the next core,
 /// in flat tiles at once, in blocks and where rows are cut within a sector much later.
 double scatter(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    if (is_channels_last(problem)) {
+    if (problem.channels_last()) {
         return 0.6 + 6.4 / static_cast<double>(stream_lane_channels(problem, tile) * bytes_per_element(problem.dtype));
     }
     if (tile.store == StreamStore::staged) return 1.16;
@@ -53,12 +53,12 @@ double store_clocks(const StreamTile& tile, const Problem& problem, const Stream
     const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
     const bool staged = tile.store == StreamStore::staged;
     const double run_bytes =
-        bytes * static_cast<double>(is_channels_last(problem) ? tile.dst_channels : tile.w * problem.stride[2]) *
+        bytes * static_cast<double>(problem.channels_last() ? tile.dst_channels : tile.w * problem.stride[2]) *
         static_cast<double>(staged ? tile.h * problem.stride[1] : 1);
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
                                                problem.stride[1] * problem.stride[2]);
     const int64_t buffers = staged ? problem.stride[0] * tile.dst_channels / 4 / tile.staged_columns : 0;
-    const double instructions = is_channels_last(problem) ? 0 : 0.09;
+    const double instructions = problem.channels_last() ? 0 : 0.09;
     // A run begins and ends within 32-byte sectors.
     const double per_output =
         bytes * (1 + 32 / run_bytes) * scatter(tile, problem, tables) / kBytesPerClock + instructions;
@@ -69,9 +69,7 @@ double store_clocks(const StreamTile& tile, const Problem& problem, const Stream
 
 void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
     const int64_t depth = tables.q_end[0];
-    const int64_t tiles = cuts(problem.batch, tile.images) * problem.groups *
-                          cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
-                          cuts(tables.q_end[2], tile.w);
+    const int64_t uncut = stream_uncut_items(problem, tables, tile);
     const int64_t chunks = cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
     const double per_slice = stage_clocks(tile, problem, tables) * static_cast<double>(chunks);
     const double stores = store_clocks(tile, problem, tables);
@@ -81,7 +79,7 @@ void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTable
     for (int64_t segments = 1; segments <= depth; ++segments) {
         const int64_t length = cuts(depth, segments);
         if (cuts(depth, length) != segments) continue;
-        const int64_t waves = cuts(tiles * segments, multiprocessors);
+        const int64_t waves = cuts(uncut * segments, multiprocessors);
         // Slices outside src cost nothing.
         const double slices = static_cast<double>(std::min(length + tables.halo(0), problem.src[0]));
         // While one warpgroup stores the other may multiply: the longer of the two counts, and much of the other.
@@ -93,7 +91,7 @@ void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTable
             tile.segments = segments;
             tile.segment_length = length;
         }
-        if (tiles * segments > 16 * multiprocessors) break;
+        if (uncut * segments > 16 * multiprocessors) break;
     }
 }
 

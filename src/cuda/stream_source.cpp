@@ -126,8 +126,9 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
     const Extents dst = problem.dst();
     // Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168 for
     // each of 384 threads: more would wait for ever. Those that read src need some for addresses.
-    const int64_t sums = tile.m_tiles * tables.accumulators * tables.slots * tile.dst_channels / 2;
-    const int64_t consumer_registers = tile.source != StreamSource::global ? 232 : sums <= 140 ? 208 : 224;
+    constexpr int64_t kAllRegisters = 3 * 168;
+    const bool few = stream_sums(tables, tile) <= 140;
+    const int64_t consumer_registers = tile.source != StreamSource::global ? 232 : few ? 208 : 224;
     prelude.flag("kWgmma", tile.engine == StreamEngine::wgmma)
         .constant("kSource", static_cast<int64_t>(tile.source))
         .constant("kStore", static_cast<int64_t>(tile.store))
@@ -144,7 +145,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kMTiles", tile.m_tiles)
         .constant("kConsumers", kStreamConsumers)
         .constant("kConsumerRegisters", consumer_registers)
-        .constant("kProducerRegisters", 504 - 2 * consumer_registers)
+        .constant("kProducerRegisters", kAllRegisters - 2 * consumer_registers)
         .constant("kImages", tile.images)
         .constant("kTileH", tile.h)
         .constant("kTileW", tile.w)
@@ -171,7 +172,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
 /// What both kernels of the family are told.
 Prelude constants(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     Prelude prelude;
-    prelude.flag("kChannelsLast", problem.layout == Layout::ndhwc)
+    prelude.flag("kChannelsLast", problem.channels_last())
         .constant("kCi", problem.src_channels_per_group())
         .constant("kCo", problem.dst_channels_per_group())
         .constant("kGroups", problem.groups)

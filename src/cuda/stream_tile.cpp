@@ -31,7 +31,7 @@ int64_t accumulator_registers(const Problem& problem, const StreamTables& tables
     if (tile.engine == StreamEngine::mma) return split ? 56 - 16 * tile.m_tiles : 84 - 14 * tile.m_tiles;
     if (split) return 88;
     if (tables.uses() > 32) return 140;
-    const int64_t addresses = (tables.runs() > 24 ? 16 : 0) + (is_channels_last(problem) ? 12 : 0) +
+    const int64_t addresses = (tables.runs() > 24 ? 16 : 0) + (problem.channels_last() ? 12 : 0) +
                               (tile.source == StreamSource::global ? 16 : 0);
     return 204 - 4 * tile.m_tiles - tile.dst_channels / 4 - addresses;
 }
@@ -43,15 +43,15 @@ int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
 
 /// The copy engine takes rows of a multiple of 16 bytes.
 StreamSource choose_source(const Problem& problem, StreamEngine engine) {
-    const int64_t row = is_channels_last(problem) ? problem.src_channels_per_group() : problem.src[2];
+    const int64_t row = problem.channels_last() ? problem.src_channels_per_group() : problem.src[2];
     const bool copied = engine == StreamEngine::wgmma && row * bytes_per_element(problem.dtype) % 16 == 0;
     if (!copied) return StreamSource::global;
-    if (!is_channels_last(problem)) return StreamSource::planes;
+    if (!problem.channels_last()) return StreamSource::planes;
     return stream_parts(problem) == 2 ? StreamSource::raw_cores : StreamSource::cores;
 }
 
 StreamStore choose_store(const Problem& problem) {
-    if (is_channels_last(problem)) return StreamStore::channels;
+    if (problem.channels_last()) return StreamStore::channels;
     const int64_t stride = problem.stride[2], width = problem.dst()[2];
     if (stride != 1 || !is_16_bit(problem) || width % 2 != 0) return StreamStore::voxel;
     return width % 4 == 0 ? StreamStore::quads : StreamStore::pairs;
@@ -226,8 +226,18 @@ int64_t stream_products(const Problem& problem) {
     return stream_parts(problem) == 2 ? 3 : 1;
 }
 
+int64_t stream_uncut_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    return cuts(problem.batch, tile.images) * problem.groups *
+           cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
+           cuts(tables.q_end[2], tile.w);
+}
+
+int64_t stream_sums(const StreamTables& tables, const StreamTile& tile) {
+    return tile.m_tiles * tables.accumulators * tables.slots * tile.dst_channels / 2;
+}
+
 bool stream_has_aligned_rows(const Problem& problem) {
-    return is_channels_last(problem) || problem.dst()[2] % problem.stride[2] == 0;
+    return problem.channels_last() || problem.dst()[2] % problem.stride[2] == 0;
 }
 
 int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile) {
@@ -265,7 +275,7 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
         if (n * tables.longest_run() > kMostColumns) break;
         for (tile.m_tiles = 1; tile.m_tiles <= kMostTiles; ++tile.m_tiles) {
             const int64_t stores = turns * problem.stride[1] * tile.dst_channels * tile.m_tiles;
-            if (n / 2 * tables.accumulators * tile.m_tiles > accumulator_registers(problem, tables, tile)) break;
+            if (stream_sums(tables, tile) > accumulator_registers(problem, tables, tile)) break;
             if (stores > kMostUnrolledStores) break;
             if (tables.runs() * tile.m_tiles * stream_products(problem) > kMostUnrolledProducts) break;
             consider_flat(tile, problem, tables, device, best);

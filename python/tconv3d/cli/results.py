@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -134,8 +135,19 @@ def results(rows: list[Row], rates: dict[str, Rates]) -> dict[str, Any]:
 
 
 def write_json(data: dict[str, Any], path: Path) -> None:
+    """Numbers have six digits, and a list of them one line: there may be a thousand runs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(_rounded(data), indent=1)
+    text = re.sub(r"\[[^\[\]{}\"]*\]", lambda numbers: " ".join(numbers[0].split()), text)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _rounded(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _rounded(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_rounded(value) for value in data]
+    return float(f"{data:.6g}") if isinstance(data, float) else data
 
 
 def report_wrong(rows: Sequence[Checked]) -> int:

@@ -99,7 +99,8 @@ __device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t
                  : "memory");
 }
 
-// ---- Stores that may not be: a predicate instead of a branch, so that many are under way. Nobody reads them here. ----
+// ---- Stores by a predicate instead of a branch, so that many are under way. No kernel reads what it has stored, so
+// they are no barrier for other accesses. ----
 
 __device__ __forceinline__ void store_if(bool wanted, void* dst, const uint16_t (&word)[1]) {
     asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b16 [%1], %2;}" ::"r"(int(wanted)), "l"(dst),

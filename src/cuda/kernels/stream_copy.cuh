@@ -129,10 +129,6 @@ __device__ __forceinline__ void load_weights(const StreamArgs& args, const Pipel
 
 // ---- By warps ----
 
-struct Core {
-    uint32_t words[4];
-};
-
 /// The address of channel 0 of a group at a voxel, in planes as the copy engine brings them.
 __device__ __forceinline__ uint32_t raw_address(uint32_t raw, const Voxel& voxel, int group, int shift) {
     constexpr int kPlane = kPlaneRows * kRawPitch;

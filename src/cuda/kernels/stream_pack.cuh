@@ -45,11 +45,6 @@ __device__ int block_index(int use, int step, int part) {
     return kSteps * kParts * kGroupUse[group] + (step * kParts + part) * group_uses(group) + use - kGroupUse[group];
 }
 
-/// 16 bytes of a row.
-struct alignas(16) Core {
-    uint32_t words[4];
-};
-
 struct WeightPlace {
     int group, ci, co, tap_d, use;
 };

@@ -43,6 +43,11 @@ constexpr bool kArranged = kSource != kSourceCores; // warps write the cores, in
 constexpr bool kHasRaw = kSource == kSourcePlanes || kSource == kSourceRawCores;
 constexpr int kArrangingWarps = 2;
 
+/// A row of a core: the 16 bytes of a position, or of a row of weights.
+struct alignas(16) Core {
+    uint32_t words[4];
+};
+
 /// Uses and bytes of a group of taps.
 __host__ __device__ constexpr int group_uses(int group) {
     return kGroupUse[group + 1] - kGroupUse[group];

@@ -108,10 +108,10 @@ __device__ __forceinline__ void fill_slice(const StreamArgs& args, const Output&
     const int lane = threadIdx.x % 32;
     for (int c = threadIdx.x / 32; c < kCoTile && slice.has(c); c += kConsumers * 4) {
         const int channel = slice.channel + c;
+        const float value = lane_value(load_bias(output, channel), output, true, channel, 0);
         Pack<Storage, kVector> vector;
 #pragma unroll
-        for (int i = 0; i < kVector; ++i)
-            store(&vector.elements[i], lane_value(load_bias(output, channel), output, true, channel, 0));
+        for (int i = 0; i < kVector; ++i) store(&vector.elements[i], value);
         const Piece piece = piece_of(args, output, item, slice, c);
         const uint64_t first = piece.aligned_begin(), last = piece.aligned_end();
         for (uint64_t at = first + lane * 16; at < last; at += 32 * 16)
