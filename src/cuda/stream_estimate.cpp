@@ -58,7 +58,7 @@ double store_clocks(const StreamTile& tile, const Problem& problem, const Stream
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
                                                problem.stride[1] * problem.stride[2]);
     const int64_t buffers = staged ? problem.stride[0] * tile.dst_channels / 4 / tile.staged_columns : 0;
-    const double instructions = problem.channels_last() ? 0 : 0.09;
+    const double instructions = problem.channels_last() ? 0 : staged ? 0.03 : 0.09;
     // A run begins and ends within 32-byte sectors.
     const double per_output =
         bytes * (1 + 32 / run_bytes) * scatter(tile, problem, tables) / kBytesPerClock + instructions;

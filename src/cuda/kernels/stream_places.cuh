@@ -83,19 +83,45 @@ __device__ __forceinline__ Places places_of(const StreamArgs& args, const Item& 
     return places;
 }
 
+/// Which outputs of a lane's positions exist: a bit for each place and phase.
+struct Existing {
+    static constexpr int kWords = (kPlaces * kHwPhases + 31) / 32;
+    uint32_t words[kWords];
+
+    __device__ __forceinline__ bool has(int place, int phase) const {
+        const int bit = place * kHwPhases + phase;
+        return words[bit / 32] >> bit % 32 & 1;
+    }
+    __device__ __forceinline__ void enter(const Places& places) {
+#pragma unroll
+        for (int i = 0; i < kWords; ++i) words[i] = 0;
+#pragma unroll
+        for (int bit = 0; bit < kPlaces * kHwPhases; ++bit) {
+            const int place = bit / kHwPhases, h = bit % kHwPhases / kStrideW, w = bit % kStrideW;
+            if (places.exists(place, h) && w < places.columns(place)) words[bit / 32] |= 1u << bit % 32;
+        }
+    }
+};
+
 /// What a lane keeps for its stores: where its own sums belong, and those that it stores itself.
 struct Storing {
     static constexpr bool kTrades = kStore == kStorePairs || kStore == kStoreQuads;
     Places own, stored;
+    Existing existing; // where outputs go through shared memory
     int staged = 0; // buffers that went through shared memory so far
     __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item) {
         const int lane = threadIdx.x % 32, t = lane % 4;
         own = places_of(args, item, lane / 4);
+        if constexpr (kStore == kStoreStaged) existing.enter(own);
         if constexpr (kTrades) stored = places_of(args, item, kStore == kStorePairs ? 2 * t : t % 2 * 8 + t / 2 * 4);
     }
     __device__ __forceinline__ void forget() {
         ::forget(own);
         if constexpr (kTrades) ::forget(stored);
+        if constexpr (kStore == kStoreStaged) {
+#pragma unroll
+            for (uint32_t& word : existing.words) ::forget(word);
+        }
     }
 };
 

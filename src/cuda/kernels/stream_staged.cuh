@@ -31,29 +31,60 @@ __device__ __forceinline__ Piece piece_of(const StreamArgs& args, const Output& 
     return {reinterpret_cast<uint64_t>(begin), reinterpret_cast<uint64_t>(begin + rows * args.dst_w)};
 }
 
+constexpr int kStagedColumnBytes = 4 * kStagedBytes;
+constexpr int kStagedBiases = kStagedColumns == 0 ? 1 : kStagedColumns; // an array cannot be empty
+
 /// Where this lane's channel of a column lies in shared memory: as far from a multiple of 16 as in dst.
 __device__ __forceinline__ uint32_t staged_address(const Piece& piece, uint32_t buffer, int column) {
-    return buffer + (column * 4 + threadIdx.x % 4) * kStagedBytes + static_cast<uint32_t>(piece.begin % 16);
+    return buffer + column * kStagedColumnBytes + threadIdx.x % 4 * kStagedBytes +
+           static_cast<uint32_t>(piece.begin % 16);
 }
 
-/// Puts this lane's outputs of a column into its buffer.
+/// Puts this lane's outputs of a row of its place into a buffer: of a channel that does not exist too, which is not
+/// sent. `to` has the addresses in the first two columns: every second column is 8 channels further, in dst a multiple
+/// of 16 bytes, and so as far from one as that column.
 template <int Slot>
-__device__ __forceinline__ void stage_column(const Accumulators& acc, const StreamArgs& args, const Output& output,
-                                             const Places& places, const Slice& slice, int column, uint32_t to) {
-    const int c = lane_channel(column);
-    const float bias = lane_bias(output, slice, column);
-    const Index first = slice.index + c * slice.stride;
+__device__ __forceinline__ void stage_row(const Accumulators& acc, const Output& output, const Storing& storing,
+                                          const Slice& slice, const float (&bias)[kStagedBiases], int first, int place,
+                                          int h, const uint32_t (&to)[2], int offset) {
 #pragma unroll
-    for (int i = 0; i < kPlaces; ++i) {
+    for (int i = 0; i < kStagedColumns; ++i) {
+        const int c = lane_channel(first + i);
 #pragma unroll
-        for (int phase = 0; phase < kHwPhases; ++phase) {
-            const int h = phase / kStrideW, w = phase % kStrideW, offset = places.offset[i] + h * args.dst_w + w;
-            const bool exists = slice.has(c) && places.exists(i, h) && w < places.columns(i);
-            const float value = lane_value(sum_at<Slot>(acc, i, phase, column) + bias, output, exists,
-                                           slice.channel + c, first + offset);
+        for (int w = 0; w < kStrideW; ++w) {
+            const int phase = h * kStrideW + w;
+            const bool exists = storing.existing.has(place, phase);
+            const float value =
+                lane_value(sum_at<Slot>(acc, place, phase, first + i) + bias[i], output, exists && slice.has(c),
+                           slice.channel + c, slice.index + c * slice.stride + (offset + w));
             Storage stored;
             store(&stored, value);
-            if (exists) ptx::store_shared(to + offset * kElementBytes, stored);
+            if (exists)
+                ptx::store_shared(to[i % 2] + i / 2 * (2 * kStagedColumnBytes) + w * kElementBytes, stored);
+        }
+    }
+}
+
+/// Puts this lane's outputs of the columns from `first` on into their buffer.
+template <int Slot>
+__device__ __forceinline__ void stage_columns(const Accumulators& acc, const StreamArgs& args, const Output& output,
+                                              const Item& item, const Storing& storing, const Slice& slice, int first,
+                                              uint32_t buffer) {
+    float bias[kStagedBiases];
+#pragma unroll
+    for (int i = 0; i < kStagedColumns; ++i) bias[i] = lane_bias(output, slice, first + i);
+    uint32_t start[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+        start[i] = staged_address(piece_of(args, output, item, slice, lane_channel(first + i)), buffer, i) -
+                   tile_start(args, item) * kElementBytes;
+#pragma unroll
+    for (int place = 0; place < kPlaces; ++place) {
+#pragma unroll
+        for (int h = 0; h < kStrideH; ++h) {
+            const int offset = storing.own.offset[place] + h * args.dst_w;
+            const uint32_t to[2] = {start[0] + offset * kElementBytes, start[1] + offset * kElementBytes};
+            stage_row<Slot>(acc, output, storing, slice, bias, first, place, h, to, offset);
         }
     }
 }
@@ -81,13 +112,8 @@ template <int Slot>
 __device__ __forceinline__ void store_staged(const Accumulators& acc, const StreamArgs& args, const Output& output,
                                              const Item& item, const Pipeline& pipe, Storing& storing,
                                              const Slice& slice, int first) {
-    const uint32_t buffer = pipe.end + storing.staged % kStagedBuffers * (kStagedColumns * 4 * kStagedBytes);
-#pragma unroll
-    for (int i = 0; i < kStagedColumns; ++i) {
-        const Piece piece = piece_of(args, output, item, slice, lane_channel(first + i));
-        stage_column<Slot>(acc, args, output, storing.own, slice, first + i,
-                           staged_address(piece, buffer, i) - tile_start(args, item) * kElementBytes);
-    }
+    const uint32_t buffer = pipe.end + storing.staged % kStagedBuffers * (kStagedColumns * kStagedColumnBytes);
+    stage_columns<Slot>(acc, args, output, item, storing, slice, first, buffer);
     ptx::fence_shared_async();
     const int warp = threadIdx.x / 32;
     if (warp < kStagedColumns) ptx::copy_bulk_out_wait<kStagedBuffers - 2>();
