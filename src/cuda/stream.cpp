@@ -11,10 +11,6 @@ namespace tconv3d::cuda {
 
 namespace {
 
-int64_t item_count(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    return stream_uncut_items(problem, tables, tile) * tile.segments;
-}
-
 /// fp32 is rounded to tf32 while it is copied, unless it is to be split.
 int map_type(const Problem& problem) {
     if (problem.dtype == DType::bf16) return kTensorMapBFloat16;
@@ -44,11 +40,14 @@ TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src
 class StreamKernel final : public Kernel {
 public:
     StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, StreamEngine engine)
-        : problem_(problem), epilogue_(epilogue), device_(device), tables_(problem),
-          tile_(choose_stream_tile(problem, tables_, device, engine)), args_(stream_arguments(problem, tables_, tile_)),
+        : StreamKernel(problem, epilogue, device, choose_stream(problem, device, engine)) {}
+
+    StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const StreamChoice& choice)
+        : problem_(problem), epilogue_(epilogue), device_(device), tables_(choice.tables), tile_(choice.tile),
+          args_(stream_arguments(problem, tables_, tile_)),
           packed_words_(stream_packed_words(problem, tables_, tile_)),
-          pack_grid_(stream_pack_grid(problem, tile_, packed_words_, device)),
-          pack_(device, stream_pack_request(problem, tables_, tile_)),
+          pack_grid_(stream_pack_grid(stream_pack(problem, tile_, device), packed_words_, device)),
+          pack_(device, stream_pack_request(problem, tables_, tile_, stream_pack(problem, tile_, device))),
           variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
                         return stream_request(problem, tables_, tile_, epilogue, has_bias, saves_preactivation);
                     })) {}
@@ -69,14 +68,14 @@ public:
         if (tile_.source != StreamSource::global) map = map_of(problem_, tile_, arguments.src);
         std::vector<const void*> output = output_argument(epilogue_, arguments);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
-        launch(variants_.get(arguments, stream), {std::min<int64_t>(args.items, device_.multiprocessors)},
+        launch(variants_.get(arguments, stream), {tile_.ctas},
                {(kStreamConsumers + 1) * 128}, kernel_arguments.data(), stream,
                device_.sm >= 90 ? Start::beside : Start::after);
     }
 
     std::string describe() const override {
         return std::string(tile_.engine == StreamEngine::wgmma ? "wgmma" : "mma.sync") +
-               " streamed along d: " + tile_.str();
+               " streamed along d: " + tile_.str() + (tables_.row_sets.size() > 1 ? ", rows apart" : "");
     }
 
 private:
@@ -110,6 +109,10 @@ std::string reject_extents(const Problem& problem) {
         return "takes slices of fewer than 2^31 outputs, got " + str(dst) + " of " + std::to_string(neighbours) +
                " channels";
     }
+    constexpr int64_t kMostTaps = 92; // a plane of taps of one k step goes into shared memory
+    if (problem.kernel[1] * problem.kernel[2] > kMostTaps) {
+        return "takes at most 92 taps in a plane, got kernel " + str(problem.kernel);
+    }
     constexpr int64_t kMostPhases = 64;
     const Extents& stride = problem.stride;
     if (std::max({stride[0], stride[1], stride[2]}) > kMostPhases || stride[0] * stride[1] * stride[2] > kMostPhases) {
@@ -139,18 +142,16 @@ std::string reject(const Problem& problem, const Device& device, StreamEngine en
     std::string reason = reject_extents(problem);
     if (reason.empty()) reason = reject_accuracy(problem);
     if (!reason.empty()) return reason;
-    const StreamTables tables(problem);
-    const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
+    const auto [tables, tile] = choose_stream(problem, device, engine);
     if (tile.clocks <= 0) return "no tile fits into shared memory and registers";
-    const int64_t items = item_count(problem, tables, tile);
+    const int64_t items = stream_items(problem, tables, tile);
     return items < int64_t{1} << 30 ? "" : "takes fewer than 2^30 work items, got " + std::to_string(items);
 }
 
 /// Microseconds.
 double cost(const Problem& problem, const Device& device, StreamEngine engine) {
     constexpr double kClocksPerMicrosecond = 1755, kLaunches = 7;
-    return kLaunches +
-           choose_stream_tile(problem, StreamTables(problem), device, engine).clocks / kClocksPerMicrosecond;
+    return kLaunches + choose_stream(problem, device, engine).tile.clocks / kClocksPerMicrosecond;
 }
 
 std::string capability(const Device& device) {
@@ -174,10 +175,10 @@ StreamArgs stream_arguments(const Problem& problem, const StreamTables& tables, 
     args.q_end_d = narrow(tables.q_end[0]);
     args.tiles_h = narrow(cuts(tables.q_end[1], tile.h));
     args.tiles_w = narrow(cuts(tables.q_end[2], tile.w));
-    args.segments = narrow(tile.segments);
-    args.segment_length = narrow(tile.segment_length);
     args.co_tiles = narrow(cuts(problem.dst_channels_per_group(), tile.dst_channels));
-    args.items = narrow(item_count(problem, tables, tile));
+    args.whole_items = narrow(tile.whole_items);
+    args.rest = narrow((stream_items(problem, tables, tile) - tile.whole_items) * tables.q_end[0]);
+    args.share = narrow(tile.share);
     return args;
 }
 
@@ -187,17 +188,41 @@ StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile) 
         return {{problem.src[2], problem.src[1], problem.src[0], channels, problem.batch * problem.groups},
                 {tile.raw_pitch, tile.rows, 1, tile.steps * step, tile.images}};
     }
+    if (tile.source == StreamSource::whole) {
+        const int64_t plane = problem.src[1] * problem.src[2];
+        return {{plane, problem.src[0], channels, problem.batch * problem.groups, 1},
+                {plane, 1, tile.steps * step, tile.images, 1}};
+    }
     return {{channels, problem.groups, problem.src[2], problem.src[1], problem.src[0] * problem.batch},
             {step / 2, 1, tile.pitch, tile.rows, 1}};
 }
 
-Dim3 stream_pack_grid(const Problem& problem, const StreamTile& tile, int64_t packed_words, const Device& device) {
-    constexpr int64_t kPerMultiprocessor = 4, kCoreWords = 4;
-    const int64_t steps =
-        tile.steps * cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
-    const int64_t parts = problem.groups * cuts(problem.dst_channels_per_group(), tile.dst_channels) * steps;
-    const int64_t most = cuts(packed_words, parts * kCoreWords * kStreamPackThreads);
-    return {parts, std::clamp<int64_t>(kPerMultiprocessor * device.multiprocessors / parts, 1, most)};
+StreamPack stream_pack(const Problem& problem, const StreamTile& tile, const Device& device) {
+    constexpr int64_t kMostBytes = 40 << 10, kEnoughBytes = 12 << 10;
+    const int64_t tiles = cuts(problem.dst_channels_per_group(), tile.dst_channels);
+    const int64_t all_steps = stream_all_steps(problem, tile);
+    StreamPack pack{4 * stream_lane_channels(problem, tile), 1, problem.kernel[0], 0, 0};
+    // The kernel leaves up to three elements between the taps of one output channel and of the next.
+    const auto bytes = [&] {
+        const int64_t taps = pack.taps_d * problem.kernel[1] * problem.kernel[2] + 3;
+        return pack.steps * stream_channel_step(problem) * pack.channels * taps * bytes_per_element(problem.dtype);
+    };
+    const auto parcels = [&] {
+        return problem.groups * tiles * (tile.dst_channels / pack.channels) * cuts(all_steps, pack.steps) *
+               cuts(problem.kernel[0], pack.taps_d);
+    };
+    while (pack.taps_d > 1 && (bytes() > kMostBytes || parcels() < device.multiprocessors)) --pack.taps_d;
+    while (2 * pack.steps <= all_steps && 2 * bytes() <= kEnoughBytes && parcels() >= 2 * device.multiprocessors)
+        pack.steps *= 2;
+    pack.shared_bytes = bytes();
+    pack.parcels = parcels();
+    return pack;
+}
+
+Dim3 stream_pack_grid(const StreamPack& pack, int64_t packed_words, const Device& device) {
+    constexpr int64_t kPerMultiprocessor = 2, kCoreWords = 4;
+    const int64_t most = cuts(packed_words, pack.parcels * kCoreWords * kStreamPackThreads);
+    return {pack.parcels, std::clamp<int64_t>(kPerMultiprocessor * device.multiprocessors / pack.parcels, 1, most)};
 }
 
 std::string reject_stream(const Problem& problem, const Epilogue&, const Device& device) {

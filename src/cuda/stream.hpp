@@ -28,6 +28,7 @@ enum class StreamSource {
     planes,    ///< warps gather them from planes that the copy engine brings
     raw_cores, ///< warps split what the copy engine brings
     global,    ///< warps read src
+    whole,     ///< as planes; the tile has all of a plane, which the copy engine brings in one piece
 };
 
 /// How sums get into dst; the numbers are those of kernels/stream_shape.cuh.
@@ -68,6 +69,25 @@ struct StreamOffset {
     std::vector<StreamRun> runs;
 };
 
+/// Which phases along H a work item has.
+enum class StreamRows {
+    together, ///< all of them
+    apart,    ///< one: it writes every stride-th row, and has room for more channels
+};
+
+/// A pass over all offsets, moved along H. Where rows are together there is one, which moves nothing; where they are
+/// apart, one for each tap along H.
+struct StreamPass {
+    int64_t tap_h;
+    int64_t delta_h;
+};
+
+/// Passes of the work items of one phase along H.
+struct StreamRowSet {
+    int64_t phase;
+    int64_t first_pass;
+};
+
 /// What the kernel needs to know of the problem's phases. They are counted from the first output here, not from the
 /// padding: output o = stride · q + r reads src at q + delta, stride · delta = r + padding - tap · dilation.
 struct StreamTables {
@@ -75,13 +95,21 @@ struct StreamTables {
     int64_t slots;
     int64_t rotations; ///< slices after which every ring is where it was
     std::vector<StreamOffset> offsets;
-    std::array<int64_t, 3> delta_min; ///< d, h, w
+    std::vector<StreamPass> passes;
+    std::vector<StreamRowSet> row_sets; ///< those with the most passes first
+    std::array<int64_t, 3> delta_min;   ///< d, h, w
     std::array<int64_t, 3> delta_max;
     std::array<int64_t, 3> q_end;     ///< q counts from 0
-    std::vector<int64_t> accumulator; ///< by phase (h, w): which sums it has, -1 for none
+    std::vector<int64_t> accumulator; ///< by phase (h, w) of a work item: which sums it has, -1 for none
     int64_t accumulators;
 
-    explicit StreamTables(const Problem& problem);
+    explicit StreamTables(const Problem& problem, StreamRows rows = StreamRows::together);
+    /// Phases along H of a work item.
+    int64_t row_phases(const Problem& problem) const { return problem.stride[1] / static_cast<int64_t>(row_sets.size()); }
+    int64_t pass_count() const { return static_cast<int64_t>(passes.size()); }
+    /// Of a work item, on average.
+    double mean_passes() const { return static_cast<double>(passes.size()) / static_cast<double>(row_sets.size()); }
+    /// Of one pass, as are the runs.
     int64_t uses() const;
     int64_t runs() const;
     int64_t longest_run() const;
@@ -121,8 +149,9 @@ struct StreamTile {
     int64_t raw_stages;
     int64_t staged_bytes;   ///< of a channel's outputs, where they go through shared memory
     int64_t staged_columns; ///< of four channels in a buffer
-    int64_t segments;       ///< along D
-    int64_t segment_length;
+    int64_t ctas;
+    int64_t whole_items; ///< that CTAs take one by one, as long as there is one for each
+    int64_t share;       ///< of the slices of the others, for a CTA
     int64_t shared_bytes;
     double clocks; ///< estimated, for the whole problem
 
@@ -135,6 +164,8 @@ struct StreamTile {
 
 /// Channels of one k step: 32 bytes.
 int64_t stream_channel_step(const Problem& problem);
+/// k steps of all stages of a slice.
+int64_t stream_all_steps(const Problem& problem, const StreamTile& tile);
 /// 2 where fp32 is multiplied as a sum of two tf32 parts.
 int64_t stream_parts(const Problem& problem);
 /// Of the parts of two operands: high by high, high by low, low by high.
@@ -155,18 +186,27 @@ struct TapGroup {
 /// Where each group begins, and the end of the last.
 std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups);
 
-/// Work items, if none were cut along D.
-int64_t stream_uncut_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
+/// Work items, none of them cut along D.
+int64_t stream_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
 
 /// Registers of a consumer thread that hold sums.
 int64_t stream_sums(const StreamTables& tables, const StreamTile& tile);
 
-/// Sets the segments along D with which the tile takes the least estimated clocks, and these.
+/// Sets what each CTA gets, such that the tile takes the least estimated clocks, and these.
 void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors);
 
 /// The tile with the least estimated clocks on the device; clocks is 0 when none fits.
 StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,
                               StreamEngine engine);
+
+/// The tile and the tables it is made for.
+struct StreamChoice {
+    StreamTables tables;
+    StreamTile tile;
+};
+
+/// The better one of rows together and apart.
+StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine);
 
 std::string reject_stream(const Problem& problem, const Epilogue& epilogue, const Device& device);
 double stream_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
@@ -184,7 +224,8 @@ struct StreamArgs {
     int32_t batch, depth, src_h, src_w;
     int32_t dst_d, dst_h, dst_w;
     int32_t q_end_d;
-    int32_t tiles_h, tiles_w, segments, segment_length, co_tiles, items;
+    int32_t tiles_h, tiles_w, co_tiles;
+    int32_t whole_items, rest, share;
 };
 
 /// All but the tensors.
@@ -202,12 +243,23 @@ StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile);
 /// 32-bit words of the packed weight.
 int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
 
-/// CTAs that pack: for each tile of output channels and each k step, as many as give every multiprocessor some.
+/// What a CTA packs.
+struct StreamPack {
+    int64_t channels; ///< of dst
+    int64_t steps;    ///< k steps of src
+    int64_t taps_d;   ///< with all taps (h, w) of each
+    int64_t shared_bytes;
+    int64_t parcels; ///< of all that, in the weight
+};
+StreamPack stream_pack(const Problem& problem, const StreamTile& tile, const Device& device);
+
+/// CTAs that pack: for each parcel as many as give every multiprocessor some.
 constexpr int64_t kStreamPackThreads = 256;
-Dim3 stream_pack_grid(const Problem& problem, const StreamTile& tile, int64_t packed_words, const Device& device);
+Dim3 stream_pack_grid(const StreamPack& pack, int64_t packed_words, const Device& device);
 
 /// What is compiled for a tile: the packing of the weight, and the kernel.
-KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
+KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,
+                                  const StreamPack& pack);
 KernelRequest stream_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,
                              const Epilogue& epilogue, bool has_bias, bool saves_preactivation);
 

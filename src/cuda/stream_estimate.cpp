@@ -6,11 +6,13 @@ namespace tconv3d::cuda {
 
 namespace {
 
-/// Clocks of one stage on one multiprocessor: tensor cores, what brings the cores of src, by warps or by the copy
+/// Clocks of one stage on one multiprocessor, where work items differ on average: tensor cores, what brings the cores of src, by warps or by the copy
 /// engine, and all copies run side by side, and bringing cores keeps shared memory from the others. The constants of
 /// these estimates are fitted to the measured times of some hundred tiles on an H200.
 double stage_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const double tiles = static_cast<double>(tile.m_tiles * kStreamConsumers * tile.steps * stream_products(problem));
+    const double passes = tables.mean_passes();
+    const double tiles =
+        passes * static_cast<double>(tile.m_tiles * kStreamConsumers * tile.steps * stream_products(problem));
     const double columns = static_cast<double>(tables.slots * tile.dst_channels);
     const double slower = tile.engine == StreamEngine::wgmma ? 1 : 1.8;
     double tensor = 0;
@@ -23,12 +25,13 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
     }
     const double core_rows = static_cast<double>(tile.images * tile.rows * tile.pitch * 2 * tile.steps);
     const double arrange = core_rows * (tile.source == StreamSource::global ? 9 : 1);
-    const double weights = static_cast<double>(tile.steps * stream_parts(problem) * tables.uses()) * columns * 32;
+    const double weights =
+        passes * static_cast<double>(tile.steps * stream_parts(problem) * tables.uses()) * columns * 32;
     const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 37;
     constexpr double kStageOverhead = 165;
     const double group_overhead = stream_parts(problem) == 2 ? 400 : 240;
     return std::max({tensor, arrange, copied}) + 0.1 * arrange + kStageOverhead +
-           group_overhead * static_cast<double>(tile.tap_groups);
+           group_overhead * passes * static_cast<double>(tile.tap_groups);
 }
 
 /// How much longer stores take than those of 16 bytes that a lane has side by side. Where channels are planes, a core's
@@ -56,7 +59,7 @@ double store_clocks(const StreamTile& tile, const Problem& problem, const Stream
         bytes * static_cast<double>(problem.channels_last() ? tile.dst_channels : tile.w * problem.stride[2]) *
         static_cast<double>(staged ? tile.h * problem.stride[1] : 1);
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
-                                               problem.stride[1] * problem.stride[2]);
+                                               tables.row_phases(problem) * problem.stride[2]);
     const int64_t buffers = staged ? problem.stride[0] * tile.dst_channels / 4 / tile.staged_columns : 0;
     const double instructions = problem.channels_last() ? 0 : staged ? 0.03 : 0.09;
     // A run begins and ends within 32-byte sectors.
@@ -65,34 +68,49 @@ double store_clocks(const StreamTile& tile, const Problem& problem, const Stream
     return outputs * per_output + static_cast<double>(buffers) * kBarrier;
 }
 
+/// Clocks of pieces of work items, `length` slices q of them together.
+class PieceClocks {
+public:
+    PieceClocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables)
+        : depth_(problem.src[0]), halo_(tables.halo(0)),
+          per_slice_(stage_clocks(tile, problem, tables) *
+                     static_cast<double>(
+                         cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps))),
+          stores_(store_clocks(tile, problem, tables)) {}
+
+    double of(int64_t length, int64_t pieces) const {
+        // Each begins with slices that open its rings; those outside src cost nothing.
+        const double slices = static_cast<double>(std::min(length + pieces * halo_, pieces * depth_));
+        // While one warpgroup stores the other may multiply: the longer of the two counts, and much of the other.
+        const double multiply = slices * per_slice_, store = static_cast<double>(length) * stores_;
+        return std::max(multiply, store) + 0.61 * std::min(multiply, store);
+    }
+
+private:
+    int64_t depth_, halo_;
+    double per_slice_, stores_;
+};
+
 } // namespace
 
 void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
-    const int64_t depth = tables.q_end[0];
-    const int64_t uncut = stream_uncut_items(problem, tables, tile);
-    const int64_t chunks = cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
-    const double per_slice = stage_clocks(tile, problem, tables) * static_cast<double>(chunks);
-    const double stores = store_clocks(tile, problem, tables);
+    const PieceClocks clocks(tile, problem, tables);
+    const int64_t depth = tables.q_end[0], items = stream_items(problem, tables, tile);
+    const int64_t waves = items / multiprocessors, rest = (items - waves * multiprocessors) * depth;
+    tile.whole_items = waves * multiprocessors;
+    tile.share = 0;
+    double share_clocks = 0;
+    for (int64_t share = cuts(rest, multiprocessors); rest > 0 && share <= depth; ++share) {
+        // Where shares do not divide an item, some have the end of one and the beginning of the next.
+        const double next = clocks.of(share, depth % share == 0 ? 1 : 2);
+        if (tile.share > 0 && next >= share_clocks) continue;
+        tile.share = share;
+        share_clocks = next;
+    }
+    tile.ctas = waves > 0 ? multiprocessors : cuts(rest, tile.share);
     constexpr double kPackedByte = 0.0014;
     const double pack = kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
-    tile.clocks = -1;
-    for (int64_t segments = 1; segments <= depth; ++segments) {
-        const int64_t length = cuts(depth, segments);
-        if (cuts(depth, length) != segments) continue;
-        const int64_t waves = cuts(uncut * segments, multiprocessors);
-        // Slices outside src cost nothing.
-        const double slices = static_cast<double>(std::min(length + tables.halo(0), problem.src[0]));
-        // While one warpgroup stores the other may multiply: the longer of the two counts, and much of the other.
-        const double multiply = slices * per_slice, store = static_cast<double>(length) * stores;
-        const double item = std::max(multiply, store) + 0.61 * std::min(multiply, store);
-        const double clocks = static_cast<double>(waves) * item + pack;
-        if (tile.clocks < 0 || clocks < tile.clocks) {
-            tile.clocks = clocks;
-            tile.segments = segments;
-            tile.segment_length = length;
-        }
-        if (uncut * segments > 16 * multiprocessors) break;
-    }
+    tile.clocks = static_cast<double>(waves) * clocks.of(depth, 1) + share_clocks + pack;
 }
 
 } // namespace tconv3d::cuda

@@ -6,6 +6,7 @@
 #include "cuda/epilogue_source.hpp"
 #include "cuda/prelude.hpp"
 #include "cuda/stream.hpp"
+#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda {
 
@@ -85,29 +86,24 @@ void add_rings(Prelude& prelude, const StreamTables& tables) {
     prelude.constant("kRotationRound", round_up(std::max<int64_t>(-tables.delta_min[0], 0), tables.rotations));
 }
 
-void add_uses(Prelude& prelude, const StreamTables& tables, const StreamTile& tile) {
-    std::vector<int64_t> run_offset, run_use, run_first, run_count, tap_h, tap_w;
+void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& tile, int64_t first_delta) {
+    std::vector<int64_t> offsets, uses, firsts, counts;
+    int64_t use = 0;
     for (const StreamOffset& offset : tables.offsets) {
-        int64_t first_use = static_cast<int64_t>(tap_h.size());
-        for (const StreamUse& use : offset.uses) {
-            tap_h.push_back(use.tap_h);
-            tap_w.push_back(use.tap_w);
-        }
         for (const StreamRun& run : offset.runs) {
-            run_offset.push_back((offset.delta_h - tables.delta_min[1]) * tile.pitch + offset.delta_w -
-                                 tables.delta_min[2] + tile.lead);
-            run_use.push_back(first_use);
-            run_first.push_back(run.first);
-            run_count.push_back(run.count);
-            first_use += run.count;
+            offsets.push_back((offset.delta_h - first_delta) * tile.pitch + offset.delta_w - tables.delta_min[2] +
+                              tile.lead);
+            uses.push_back(use);
+            firsts.push_back(run.first);
+            counts.push_back(run.count);
+            use += run.count;
         }
     }
-    prelude.constant("kRuns", static_cast<int64_t>(run_use.size()));
-    prelude.constant("kUses", static_cast<int64_t>(tap_h.size()));
-    prelude.array("kRunOffset", run_offset);
-    prelude.array("kRunUse", run_use);
-    prelude.array("kRunFirst", run_first);
-    prelude.array("kRunCount", run_count);
+    prelude.constant("kRuns", static_cast<int64_t>(uses.size()));
+    prelude.array("kRunOffset", offsets);
+    prelude.array("kRunUse", uses);
+    prelude.array("kRunFirst", firsts);
+    prelude.array("kRunCount", counts);
     std::vector<int64_t> group_run, group_use;
     for (const TapGroup& group : stream_tap_groups(tables, tile.tap_groups)) {
         group_run.push_back(group.first_run);
@@ -116,10 +112,49 @@ void add_uses(Prelude& prelude, const StreamTables& tables, const StreamTile& ti
     prelude.constant("kTapGroups", static_cast<int64_t>(group_run.size()) - 1);
     prelude.array("kGroupRun", group_run);
     prelude.array("kGroupUse", group_use);
+}
+
+void add_passes(Prelude& prelude, const StreamTables& tables, const StreamTile& tile, int64_t first_delta) {
+    std::vector<int64_t> offsets, tap_h, tap_w, set_phase, set_pass;
+    for (const StreamPass& pass : tables.passes) {
+        offsets.push_back((pass.delta_h + first_delta - tables.delta_min[1]) * tile.pitch);
+        for (const StreamOffset& offset : tables.offsets) {
+            for (const StreamUse& use : offset.uses) {
+                tap_h.push_back(pass.tap_h + use.tap_h);
+                tap_w.push_back(use.tap_w);
+            }
+        }
+    }
+    for (const StreamRowSet& set : tables.row_sets) {
+        set_phase.push_back(set.phase);
+        set_pass.push_back(set.first_pass);
+    }
+    set_pass.push_back(tables.pass_count());
+    prelude.constant("kPasses", tables.pass_count());
+    prelude.constant("kRowSets", static_cast<int64_t>(tables.row_sets.size()));
+    prelude.array("kPassOffset", offsets);
+    prelude.array("kSetPhase", set_phase);
+    prelude.array("kSetPass", set_pass);
+    prelude.constant("kUses", tables.uses());
     prelude.array("kUseTapH", tap_h);
     prelude.array("kUseTapW", tap_w);
+}
+
+void add_taps(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    int64_t first_delta = tables.offsets.front().delta_h;
+    for (const StreamOffset& offset : tables.offsets) first_delta = std::min(first_delta, offset.delta_h);
+    add_runs(prelude, tables, tile, first_delta);
+    add_passes(prelude, tables, tile, first_delta);
+    prelude.constant("kRowPhases", tables.row_phases(problem));
     prelude.array("kAccPhase", tables.accumulator);
     prelude.constant("kAccPhases", tables.accumulators);
+}
+
+/// What the copy engine brings at once where it brings planes.
+int64_t raw_box_bytes(const Problem& problem, const StreamTile& tile) {
+    int64_t bytes = bytes_per_element(problem.dtype);
+    for (const int64_t extent : stream_map_shape(problem, tile).box) bytes *= extent;
+    return bytes;
 }
 
 void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
@@ -128,7 +163,8 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
     // each of 384 threads: more would wait for ever. Those that read src need some for addresses.
     constexpr int64_t kAllRegisters = 3 * 168;
     const bool few = stream_sums(tables, tile) <= 140;
-    const int64_t consumer_registers = tile.source != StreamSource::global ? 232 : few ? 208 : 224;
+    const int64_t consumer_registers =
+        tile.source == StreamSource::global ? (few ? 208 : 224) : (few && tile.source != StreamSource::cores ? 224 : 232);
     prelude.flag("kWgmma", tile.engine == StreamEngine::wgmma)
         .constant("kSource", static_cast<int64_t>(tile.source))
         .constant("kStore", static_cast<int64_t>(tile.store))
@@ -165,8 +201,9 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kRawPitch", tile.raw_pitch)
         .constant("kRawBytes", tile.raw_bytes)
         .constant("kRawStages", tile.raw_stages)
-        .constant("kRawBoxBytes", tile.images * tile.steps * stream_channel_step(problem) * tile.rows * tile.raw_pitch *
-                                      bytes_per_element(problem.dtype));
+        .constant("kRawBoxBytes", raw_box_bytes(problem, tile))
+        .constant("kWholeH", tile.source == StreamSource::whole ? problem.src[1] : 0)
+        .constant("kWholeW", tile.source == StreamSource::whole ? problem.src[2] : 0);
 }
 
 /// What both kernels of the family are told.
@@ -187,16 +224,57 @@ Prelude constants(const Problem& problem, const StreamTables& tables, const Stre
         .extents("kDeltaMax", tables.delta_max);
     add_tile(prelude, problem, tables, tile);
     add_rings(prelude, tables);
-    add_uses(prelude, tables, tile);
+    add_taps(prelude, problem, tables, tile);
     return prelude;
+}
+
+/// The blocks of a stage: passes, and their groups of taps, one after another; in a group k steps and parts.
+void add_blocks(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
+    std::vector<int64_t> blocks, strides;
+    for (int64_t pass = 0; pass < tables.pass_count(); ++pass) {
+        for (size_t group = 0; group + 1 < groups.size(); ++group) {
+            const int64_t first = groups[group].first_use, uses = groups[group + 1].first_use - first;
+            for (int64_t use = 0; use < uses; ++use) {
+                blocks.push_back(tile.steps * stream_parts(problem) * (pass * tables.uses() + first) + use);
+                strides.push_back(uses);
+            }
+        }
+    }
+    prelude.array("kUseBlock", blocks);
+    prelude.array("kUseStride", strides);
+}
+
+/// The tap along D that a slot takes while slices of a rotation pass: delta = rotation - slot, modulo the ring's length
+/// and within its range. -1 where the ring has a gap. An entry of a window is what its slot takes at rotation 0.
+void add_places(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    std::vector<int64_t> taps;
+    for (int64_t turn = 0; turn < (tile.windows ? 1 : tables.rotations); ++turn) {
+        for (size_t r = 0; r < tables.rings.size(); ++r) {
+            const Ring& ring = tables.rings[r];
+            const int64_t places = tile.windows ? std::max<int64_t>(2 * ring.length - 1, 0) : ring.length;
+            for (int64_t slot = 0; slot < places; ++slot) {
+                const int64_t from_max = ring.delta_max + slot - turn;
+                const int64_t delta = ring.delta_max - (from_max - floor_div(from_max, ring.length) * ring.length);
+                const int64_t reach = static_cast<int64_t>(r) + problem.padding[0] - delta * problem.stride[0];
+                const int64_t tap = reach / problem.dilation[0];
+                taps.push_back(reach % problem.dilation[0] == 0 && tap < problem.kernel[0] ? tap : -1);
+            }
+        }
+    }
+    prelude.array("kPlaceTap", taps);
 }
 
 } // namespace
 
-KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,
+                                  const StreamPack& pack) {
     Prelude prelude = constants(problem, tables, tile);
+    prelude.constant("kPackSteps", pack.steps).constant("kPackTapsD", pack.taps_d);
+    add_blocks(prelude, problem, tables, tile);
+    add_places(prelude, problem, tables, tile);
     prelude.add(output_source(problem, {}, false, false));
-    return {"stream_pack.cuh", prelude.str(), "stream_pack", 0};
+    return {"stream_pack.cuh", prelude.str(), "stream_pack", pack.shared_bytes};
 }
 
 KernelRequest stream_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,

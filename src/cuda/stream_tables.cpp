@@ -34,19 +34,39 @@ void add_use(std::vector<StreamOffset>& offsets, int64_t delta_h, int64_t delta_
     found->uses.push_back(use);
 }
 
-std::vector<StreamOffset> plane_offsets(const Problem& problem) {
+/// The taps along H by phase.
+std::vector<std::vector<StreamTap>> row_taps(const Problem& problem) {
+    std::vector<std::vector<StreamTap>> taps;
+    for (int64_t rh = 0; rh < problem.stride[1]; ++rh) taps.push_back(taps_of(problem, 1, rh));
+    return taps;
+}
+
+/// The taps of the plane, of the given ones along H.
+std::vector<StreamOffset> plane_offsets(const Problem& problem, const std::vector<std::vector<StreamTap>>& rows) {
     std::vector<StreamOffset> offsets;
-    for (int64_t rh = 0; rh < problem.stride[1]; ++rh) {
+    for (size_t rh = 0; rh < rows.size(); ++rh) {
         for (int64_t rw = 0; rw < problem.stride[2]; ++rw) {
             const std::vector<StreamTap> columns = taps_of(problem, 2, rw);
-            for (const StreamTap& h : taps_of(problem, 1, rh)) {
+            for (const StreamTap& h : rows[rh]) {
                 for (const StreamTap& w : columns) {
-                    add_use(offsets, h.delta, w.delta, {rh * problem.stride[2] + rw, h.tap, w.tap});
+                    const int64_t phase = static_cast<int64_t>(rh) * problem.stride[2] + rw;
+                    add_use(offsets, h.delta, w.delta, {phase, h.tap, w.tap});
                 }
             }
         }
     }
     return offsets;
+}
+
+/// One pass for each tap along H, those of a phase one after another.
+void set_passes_apart(StreamTables& tables, const std::vector<std::vector<StreamTap>>& rows) {
+    std::vector<size_t> order(rows.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rows[a].size() > rows[b].size(); });
+    for (const size_t phase : order) {
+        tables.row_sets.push_back({static_cast<int64_t>(phase), tables.pass_count()});
+        for (const StreamTap& tap : rows[phase]) tables.passes.push_back({tap.tap, tap.delta});
+    }
 }
 
 /// Which offsets a phase's taps read at.
@@ -97,7 +117,7 @@ void set_runs(std::vector<StreamOffset>& offsets, const std::vector<int64_t>& ac
 
 } // namespace
 
-StreamTables::StreamTables(const Problem& problem) {
+StreamTables::StreamTables(const Problem& problem, StreamRows rows) {
     const Extents dst = problem.dst();
     for (size_t i = 0; i < 3; ++i) {
         q_end[i] = cuts(dst[i], problem.stride[i]);
@@ -120,8 +140,16 @@ StreamTables::StreamTables(const Problem& problem) {
         slots += ring.length;
         rings.push_back(ring);
     }
-    offsets = plane_offsets(problem);
-    accumulator = order_phases(offsets, problem.stride[1] * problem.stride[2]);
+    const std::vector<std::vector<StreamTap>> taps_h = row_taps(problem);
+    if (rows == StreamRows::apart) {
+        set_passes_apart(*this, taps_h);
+        offsets = plane_offsets(problem, {{{0, 0}}});
+    } else {
+        row_sets = {{0, 0}};
+        passes = {{0, 0}};
+        offsets = plane_offsets(problem, taps_h);
+    }
+    accumulator = order_phases(offsets, row_phases(problem) * problem.stride[2]);
     accumulators = *std::max_element(accumulator.begin(), accumulator.end()) + 1;
     set_runs(offsets, accumulator);
 }

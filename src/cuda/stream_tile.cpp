@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "cuda/stream.hpp"
 
@@ -41,6 +42,19 @@ int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
     return stream_parts(problem) == 2 ? cuts(tables.runs(), 3) : 1;
 }
 
+/// Whether warps gather the positions of src from planes of a channel.
+bool has_planes(const StreamTile& tile) {
+    return tile.source == StreamSource::planes || tile.source == StreamSource::whole;
+}
+
+/// Small planes, which the tile has all of: their rows are short, and the copy engine takes its time for each.
+bool takes_whole_planes(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const int64_t plane = problem.src[1] * problem.src[2];
+    return tile.engine == StreamEngine::wgmma && !problem.channels_last() && tile.h >= tables.q_end[1] &&
+           tile.w >= tables.q_end[2] && plane <= kMostBox && plane * bytes_per_element(problem.dtype) % 16 == 0 &&
+           (!is_16_bit(problem) || problem.src[2] % 2 == 0);
+}
+
 /// The copy engine takes rows of a multiple of 16 bytes.
 StreamSource choose_source(const Problem& problem, StreamEngine engine) {
     const int64_t row = problem.channels_last() ? problem.src_channels_per_group() : problem.src[2];
@@ -67,14 +81,14 @@ int64_t stored_voxels(const StreamTile& tile) {
 /// even; columns that are stored at once belong together too; images that the copy engine brings one by one want full
 /// cores.
 bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const bool pairs = tile.source == StreamSource::planes && is_16_bit(problem);
+    const bool pairs = has_planes(tile) && is_16_bit(problem);
     tile.lead = pairs && tables.delta_min[2] % 2 != 0 ? 1 : 0;
     tile.pitch = tile.lead + (tile.blocks_w > 0 ? tile.blocks_w * 8 : tile.w) + tables.halo(2);
     const int64_t together = std::max<int64_t>(stored_voxels(tile), pairs ? 2 : 1);
     if (tile.w % together != 0 && tile.w < tables.q_end[2]) return false;
     tile.pitch = round_up(tile.pitch, together);
     tile.rows = (tile.blocks_h > 0 ? tile.blocks_h * 8 : tile.h) + tables.halo(1);
-    if (tile.images > 1 && tile.source != StreamSource::planes) {
+    if (tile.images > 1 && !has_planes(tile)) {
         while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
     }
     const int64_t tiles = tile.m_tiles * kConsumers;
@@ -93,6 +107,11 @@ bool set_raw(StreamTile& tile, const Problem& problem) {
         tile.raw_pitch = round_up(tile.pitch + align - 1, align);
         tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * tile.rows * tile.raw_pitch *
                                       bytes_per_element(problem.dtype),
+                                  128);
+        tile.raw_stages = 2;
+    } else if (tile.source == StreamSource::whole) {
+        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * problem.src[1] *
+                                      problem.src[2] * bytes_per_element(problem.dtype),
                                   128);
         tile.raw_stages = 2;
     } else if (tile.source == StreamSource::raw_cores) {
@@ -138,7 +157,8 @@ bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& ta
 bool set_staged(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     constexpr int64_t kMostBytes = 100 << 10, kWarps = kConsumers * 4;
     const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
-    const bool whole_rows = tile.images == 1 && tile.w >= tables.q_end[2] && row >= 32;
+    const bool together = tables.row_sets.size() == 1;
+    const bool whole_rows = together && tile.images == 1 && tile.w >= tables.q_end[2] && row >= 32;
     if (stream_has_aligned_rows(problem) || tile.engine != StreamEngine::wgmma || !whole_rows) return false;
     tile.store = StreamStore::staged;
     tile.staged_bytes = round_up(tile.h * problem.stride[1] * row + 15, 128) + 32;
@@ -171,6 +191,7 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
     const Extents dst = problem.dst();
     // The kernel counts the outputs of a tile's images in 32 bits.
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
+    if (takes_whole_planes(tile, problem, tables)) tile.source = StreamSource::whole;
     if (!set_plane(tile, problem, tables)) return;
     consider_stored(tile, problem, tables, device, best);
     if (set_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, best);
@@ -212,10 +233,24 @@ void consider_blocks(StreamTile tile, const Problem& problem, const StreamTables
     }
 }
 
+/// Every phase along H needs taps, or its work items would multiply nothing.
+bool may_be_apart(const Problem& problem, StreamEngine engine) {
+    if (problem.stride[1] == 1 || engine != StreamEngine::wgmma || stream_parts(problem) == 2) return false;
+    const StreamTables tables(problem, StreamRows::apart);
+    for (size_t i = 1; i < tables.row_sets.size(); ++i) {
+        if (tables.row_sets[i].first_pass == tables.row_sets[i - 1].first_pass) return false;
+    }
+    return tables.row_sets.back().first_pass < tables.pass_count();
+}
+
 } // namespace
 
 int64_t stream_channel_step(const Problem& problem) {
     return 32 / bytes_per_element(problem.dtype);
+}
+
+int64_t stream_all_steps(const Problem& problem, const StreamTile& tile) {
+    return tile.steps * cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
 }
 
 int64_t stream_parts(const Problem& problem) {
@@ -226,8 +261,8 @@ int64_t stream_products(const Problem& problem) {
     return stream_parts(problem) == 2 ? 3 : 1;
 }
 
-int64_t stream_uncut_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    return cuts(problem.batch, tile.images) * problem.groups *
+int64_t stream_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    return static_cast<int64_t>(tables.row_sets.size()) * cuts(problem.batch, tile.images) * problem.groups *
            cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
            cuts(tables.q_end[2], tile.w);
 }
@@ -253,10 +288,10 @@ std::string StreamTile::str() const {
     const auto number = [](int64_t value) { return static_cast<long long>(value); };
     std::snprintf(
         text, sizeof text,
-        "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps and %lld groups of taps a stage, %lld segments "
-        "along d, about %.0f us",
+        "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps and %lld groups of taps a stage; %lld CTAs "
+        "take %lld items each and %lld slices, about %.0f us",
         number(images), number(h), number(w), blocks_w > 0 ? " in blocks" : "", number(dst_channels), number(steps),
-        number(tap_groups), number(segments), clocks / 1755);
+        number(tap_groups), number(ctas), number(whole_items / ctas), number(share), clocks / 1755);
     return text;
 }
 
@@ -274,10 +309,11 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
         const int64_t n = tables.slots * tile.dst_channels;
         if (n * tables.longest_run() > kMostColumns) break;
         for (tile.m_tiles = 1; tile.m_tiles <= kMostTiles; ++tile.m_tiles) {
-            const int64_t stores = turns * problem.stride[1] * tile.dst_channels * tile.m_tiles;
+            const int64_t stores = turns * tables.row_phases(problem) * tile.dst_channels * tile.m_tiles;
             if (stream_sums(tables, tile) > accumulator_registers(problem, tables, tile)) break;
             if (stores > kMostUnrolledStores) break;
-            if (tables.runs() * tile.m_tiles * stream_products(problem) > kMostUnrolledProducts) break;
+            const int64_t products = tables.pass_count() * tables.runs() * tile.m_tiles * stream_products(problem);
+            if (products > kMostUnrolledProducts) break;
             consider_flat(tile, problem, tables, device, best);
             consider_blocks(tile, problem, tables, device, best);
         }
@@ -288,11 +324,23 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
 
 int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     const int64_t channel_tiles = cuts(problem.dst_channels_per_group(), tile.dst_channels);
-    const int64_t steps =
-        tile.steps * cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
+    const int64_t steps = stream_all_steps(problem, tile);
     const int64_t slots = tile.windows ? tables.entries() : tables.rotations * tables.slots;
-    return problem.groups * channel_tiles * steps * stream_parts(problem) * tables.uses() * slots * tile.dst_channels *
-           8;
+    return problem.groups * channel_tiles * steps * stream_parts(problem) * tables.pass_count() * tables.uses() *
+           slots * tile.dst_channels * 8;
+}
+
+StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine) {
+    const auto choice = [&](StreamRows rows) {
+        StreamTables tables(problem, rows);
+        const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
+        return StreamChoice{std::move(tables), tile};
+    };
+    StreamChoice together = choice(StreamRows::together);
+    if (!may_be_apart(problem, engine)) return together;
+    StreamChoice apart = choice(StreamRows::apart);
+    const bool better = apart.tile.clocks > 0 && (together.tile.clocks <= 0 || apart.tile.clocks < together.tile.clocks);
+    return better ? std::move(apart) : std::move(together);
 }
 
 } // namespace tconv3d::cuda

@@ -39,6 +39,13 @@ std::string host_prelude(const std::string& prelude, const Problem& problem) {
            word + ">(sums + kRunFirst[Run] * (kN / 2), kRunCount[Run] * kN, a, b);\n}\n" + prelude.substr(end);
 }
 
+/// With few multiprocessors even small problems get the tiles of large ones.
+Device small_hopper() {
+    Device device = kHopper;
+    device.multiprocessors = 2;
+    return device;
+}
+
 /// What the library would launch.
 std::string launch_source(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     const StreamArgs args = stream_arguments(problem, tables, tile);
@@ -47,7 +54,7 @@ std::string launch_source(const Problem& problem, const StreamTables& tables, co
         bytes += std::to_string(reinterpret_cast<const unsigned char*>(&args)[i]) + ", ";
     const StreamMapShape shape = stream_map_shape(problem, tile);
     const int64_t packed = stream_packed_words(problem, tables, tile);
-    const Dim3 pack = stream_pack_grid(problem, tile, packed, kHopper);
+    const Dim3 pack = stream_pack_grid(stream_pack(problem, tile, small_hopper()), packed, small_hopper());
     const auto constant = [](const char* name, int64_t value) {
         return std::string("constexpr int ") + name + " = " + std::to_string(value) + ";\n";
     };
@@ -60,41 +67,42 @@ std::string launch_source(const Problem& problem, const StreamTables& tables, co
            constant("kSrcW", problem.src[2]) + constant("kDstD", dst[0]) + constant("kDstH", dst[1]) +
            constant("kDstW", dst[2]) + constant("kPackedBytes", packed * 4) + constant("kPackGridX", pack.x) +
            constant("kPackGridY", pack.y) + constant("kPackThreads", kStreamPackThreads) +
-           constant("kGrid", std::min<int64_t>(args.items, 3));
+           constant("kGrid", tile.ctas);
 }
 
 void write(const fs::path& path, const std::string& text) {
     std::ofstream(path) << text;
 }
 
-/// With few multiprocessors even small problems get the tiles of large ones.
-Device small_hopper() {
-    Device device = kHopper;
-    device.multiprocessors = 2;
-    return device;
-}
-
 /// A folder with the kernels, ptx.cuh and all else from tests/emulator, and what belongs to the problem.
 class Emulated {
 public:
-    Emulated(const Problem& problem, StreamEngine engine) {
-        for (const char* source : {TCONV3D_KERNELS, TCONV3D_EMULATOR})
-            for (const fs::directory_entry& file : fs::directory_iterator(source))
-                fs::copy(file, folder_ / file.path().filename().string(), fs::copy_options::overwrite_existing);
-        const StreamTables tables(problem);
-        const StreamTile tile = choose_stream_tile(problem, tables, small_hopper(), engine);
-        write(folder_ / "prelude.hpp",
-              host_prelude(stream_request(problem, tables, tile, {}, true, false).prelude, problem));
-        write(folder_ / "pack_prelude.hpp", stream_pack_request(problem, tables, tile).prelude);
-        write(folder_ / "problem.hpp", launch_source(problem, tables, tile));
-        tile_ = tile;
-    }
+    Emulated(const Problem& problem, StreamEngine engine)
+        : Emulated(problem, choose_stream(problem, small_hopper(), engine)) {}
+
+    Emulated(const Problem& problem, StreamEngine engine, StreamRows rows)
+        : Emulated(problem, choice(problem, engine, StreamTables(problem, rows))) {}
 
     const StreamTile& tile() const { return tile_; }
     bool compile() const { return run(TCONV3D_CXX " -std=c++17 -O1 -w -o emulated stream.cpp pack.cpp device.cpp"); }
     bool execute() const { return run("./emulated"); }
 
 private:
+    static StreamChoice choice(const Problem& problem, StreamEngine engine, const StreamTables& tables) {
+        return {tables, choose_stream_tile(problem, tables, small_hopper(), engine)};
+    }
+
+    Emulated(const Problem& problem, const StreamChoice& choice) : tile_(choice.tile) {
+        const auto& [tables, tile] = choice;
+        for (const char* source : {TCONV3D_KERNELS, TCONV3D_EMULATOR})
+            for (const fs::directory_entry& file : fs::directory_iterator(source))
+                fs::copy(file, folder_ / file.path().filename().string(), fs::copy_options::overwrite_existing);
+        write(folder_ / "prelude.hpp",
+              host_prelude(stream_request(problem, tables, tile, {}, true, false).prelude, problem));
+        write(folder_ / "pack_prelude.hpp", stream_pack_request(problem, tables, tile, stream_pack(problem, tile, small_hopper())).prelude);
+        write(folder_ / "problem.hpp", launch_source(problem, tables, tile));
+    }
+
     bool run(const std::string& command) const {
         return std::system(("cd " + (folder_ / "") + " && " + command).c_str()) == 0;
     }
@@ -108,10 +116,13 @@ struct Case {
     StreamEngine engine;
     StreamStore store;
     const char* why;
+    StreamRows rows = StreamRows::together;
 };
 
 constexpr StreamEngine kWgmma = StreamEngine::wgmma, kMma = StreamEngine::mma;
 constexpr StreamStore kVoxel = StreamStore::voxel, kStaged = StreamStore::staged, kChannels = StreamStore::channels;
+
+constexpr StreamRows kApart = StreamRows::apart;
 
 constexpr Case kCases[] = {
     {"n2 ci92 co20 3x5x8 k3 tf32", kWgmma, kVoxel, "planes, channels that fill no tile, many stages"},
@@ -124,6 +135,8 @@ constexpr Case kCases[] = {
     {"n1 ci16 co8 3x5x16 k3 bf16", kWgmma, StreamStore::pairs, "two voxels at once"},
     {"n2 ci8 co16 3x4x5 k4x3x3 s2 p1 tf32 ndhwc", kWgmma, kChannels, "positions from the copy engine"},
     {"n1 ci16 co72 2x4x5 k3 s1x2x1 p1 g2 bf16 ndhwc", kWgmma, kChannels, "groups, channels of 16 bits"},
+    {"n2 ci24 co20 3x5x8 k5x3x4 s2 p1 tf32", kWgmma, kVoxel, "rows apart, one with more taps than the other", kApart},
+    {"n3 ci16 co40 5x4x4 k3x5x3 s1x3x2 p1x2x1 bf16 ndhwc", kWgmma, kChannels, "rows apart by three, images", kApart},
     {"n1 ci24 co8 2x5x7 k3 d2 f32", kWgmma, kVoxel, "fp32 in parts, rows that the copy engine does not take"},
     {"n1 ci8 co8 2x4x5 k3 s2 p1 op1 tf32", kMma, kVoxel, "mma.sync"},
 };
@@ -135,7 +148,7 @@ void PrintTo(const Case& one, std::ostream* text) {
 class StreamEmulatedCase : public ::testing::TestWithParam<Case> {};
 
 TEST_P(StreamEmulatedCase, IsExactOnIntegers) {
-    const Emulated emulated(Problem::parse(GetParam().problem), GetParam().engine);
+    const Emulated emulated(Problem::parse(GetParam().problem), GetParam().engine, GetParam().rows);
     EXPECT_EQ(emulated.tile().store, GetParam().store) << GetParam().problem << ": " << emulated.tile().str();
     ASSERT_TRUE(emulated.compile()) << GetParam().problem;
     EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << emulated.tile().str();

@@ -51,9 +51,11 @@ bool accepts(const Problem& problem, StreamEngine engine) {
     return reject(problem, {}, device_for(engine)).empty();
 }
 
-StreamTile tile_of(const Problem& problem, const StreamTables& tables, StreamEngine engine) {
-    return choose_stream_tile(problem, tables, device_for(engine), engine);
+StreamChoice choice_of(const Problem& problem, StreamEngine engine) {
+    return choose_stream(problem, device_for(engine), engine);
 }
+
+constexpr StreamRows kBothRows[] = {StreamRows::together, StreamRows::apart};
 
 /// (output, tap, slice) along D, from the definition.
 std::set<std::tuple<int64_t, int64_t, int64_t>> meetings(const Problem& problem) {
@@ -90,47 +92,64 @@ TEST(StreamTables, RingsMeetEveryTapAlongD) {
         EXPECT_EQ(meetings_of_rings(problem, StreamTables(problem)), meetings(problem)) << problem.str();
 }
 
+/// Adds the taps that a pass serves, for outputs whose phase along h is `first_row` or follows it.
+void expect_taps_of_pass(const Problem& problem, const StreamTables& tables, int64_t first_row, const StreamPass& pass,
+                         std::set<std::pair<int64_t, int64_t>>& taps) {
+    for (const StreamOffset& offset : tables.offsets)
+        for (const StreamUse& use : offset.uses) {
+            const int64_t tap_h = pass.tap_h + use.tap_h, delta_h = pass.delta_h + offset.delta_h;
+            EXPECT_TRUE(taps.insert({tap_h, use.tap_w}).second) << problem.str();
+            // Tap j adds to phase r at delta where stride · delta + j · dilation = r + padding.
+            EXPECT_EQ(problem.stride[1] * delta_h + tap_h * problem.dilation[1],
+                      first_row + use.phase / problem.stride[2] + problem.padding[1]);
+            EXPECT_EQ(problem.stride[2] * offset.delta_w + use.tap_w * problem.dilation[2],
+                      use.phase % problem.stride[2] + problem.padding[2]);
+            EXPECT_GE(delta_h, tables.delta_min[1]) << problem.str();
+            EXPECT_LE(delta_h, tables.delta_max[1]) << problem.str();
+            EXPECT_GE(offset.delta_w, tables.delta_min[2]) << problem.str();
+            EXPECT_LE(offset.delta_w, tables.delta_max[2]) << problem.str();
+        }
+}
+
 TEST(StreamTables, OffsetsServeEveryTapOfThePlaneOnce) {
-    for (const Problem& problem : listed_problems()) {
-        std::set<std::pair<int64_t, int64_t>> taps;
-        const StreamTables tables(problem);
-        for (const StreamOffset& offset : tables.offsets)
-            for (const StreamUse& use : offset.uses) {
-                EXPECT_TRUE(taps.insert({use.tap_h, use.tap_w}).second) << problem.str();
-                // Tap j adds to phase r at delta where stride · delta + j · dilation = r + padding.
-                EXPECT_EQ(problem.stride[1] * offset.delta_h + use.tap_h * problem.dilation[1],
-                          use.phase / problem.stride[2] + problem.padding[1]);
-                EXPECT_EQ(problem.stride[2] * offset.delta_w + use.tap_w * problem.dilation[2],
-                          use.phase % problem.stride[2] + problem.padding[2]);
-                EXPECT_GE(offset.delta_h, tables.delta_min[1]) << problem.str();
-                EXPECT_LE(offset.delta_h, tables.delta_max[1]) << problem.str();
-                EXPECT_GE(offset.delta_w, tables.delta_min[2]) << problem.str();
-                EXPECT_LE(offset.delta_w, tables.delta_max[2]) << problem.str();
+    for (const Problem& problem : listed_problems())
+        for (const StreamRows rows : kBothRows) {
+            const StreamTables tables(problem, rows);
+            std::set<std::pair<int64_t, int64_t>> taps;
+            for (size_t set = 0; set < tables.row_sets.size(); ++set) {
+                const int64_t last = set + 1 < tables.row_sets.size() ? tables.row_sets[set + 1].first_pass
+                                                                      : tables.pass_count();
+                for (int64_t pass = tables.row_sets[set].first_pass; pass < last; ++pass)
+                    expect_taps_of_pass(problem, tables, tables.row_sets[set].phase,
+                                        tables.passes[static_cast<size_t>(pass)], taps);
             }
-        EXPECT_EQ(static_cast<int64_t>(taps.size()), problem.kernel[1] * problem.kernel[2]) << problem.str();
+            EXPECT_EQ(static_cast<int64_t>(taps.size()), problem.kernel[1] * problem.kernel[2]) << problem.str();
+        }
+}
+
+void expect_runs_are_the_same_or_apart(const Problem& problem, const StreamTables& tables) {
+    std::set<std::pair<int64_t, int64_t>> runs;
+    for (const StreamOffset& offset : tables.offsets) {
+        size_t use = 0;
+        for (const StreamRun& run : offset.runs) {
+            runs.insert({run.first, run.first + run.count});
+            for (int64_t i = 0; i < run.count; ++i, ++use)
+                EXPECT_EQ(tables.accumulator[static_cast<size_t>(offset.uses.at(use).phase)], run.first + i);
+        }
+        EXPECT_EQ(use, offset.uses.size()) << problem.str();
     }
+    int64_t end = 0;
+    for (const auto& [first, last] : runs) {
+        EXPECT_EQ(first, end) << problem.str() << ": runs overlap in part";
+        end = last;
+    }
+    EXPECT_EQ(end, tables.accumulators) << problem.str();
 }
 
 TEST(StreamTables, RunsAreTheSameOrApart) {
-    for (const Problem& problem : listed_problems()) {
-        const StreamTables tables(problem);
-        std::set<std::pair<int64_t, int64_t>> runs;
-        for (const StreamOffset& offset : tables.offsets) {
-            size_t use = 0;
-            for (const StreamRun& run : offset.runs) {
-                runs.insert({run.first, run.first + run.count});
-                for (int64_t i = 0; i < run.count; ++i, ++use)
-                    EXPECT_EQ(tables.accumulator[static_cast<size_t>(offset.uses.at(use).phase)], run.first + i);
-            }
-            EXPECT_EQ(use, offset.uses.size()) << problem.str();
-        }
-        int64_t end = 0;
-        for (const auto& [first, last] : runs) {
-            EXPECT_EQ(first, end) << problem.str() << ": runs overlap in part";
-            end = last;
-        }
-        EXPECT_EQ(end, tables.accumulators) << problem.str();
-    }
+    for (const Problem& problem : listed_problems())
+        for (const StreamRows rows : kBothRows)
+            expect_runs_are_the_same_or_apart(problem, StreamTables(problem, rows));
 }
 
 TEST(StreamTables, TapGroupsHoldEveryRunOnce) {
@@ -177,9 +196,20 @@ void expect_covers_its_voxels(const StreamTile& tile, const std::string& where) 
     }
 }
 
+/// Counted as in stream_shape.cuh: each slice of each item belongs to one CTA.
+void expect_shares_are_all(const Problem& problem, const StreamTables& tables, const StreamTile& tile,
+                           const std::string& where) {
+    const StreamArgs args = stream_arguments(problem, tables, tile);
+    EXPECT_EQ(args.whole_items % tile.ctas, 0) << where;
+    EXPECT_EQ(args.whole_items * tables.q_end[0] + args.rest, stream_items(problem, tables, tile) * tables.q_end[0])
+        << where;
+    EXPECT_GE(tile.ctas * tile.share, args.rest) << where << ": slices are left over";
+    const bool all_have_work = args.whole_items > 0 || (tile.ctas - 1) * tile.share < args.rest;
+    EXPECT_TRUE(all_have_work) << where;
+}
+
 void expect_within_limits(const Problem& problem, StreamEngine engine) {
-    const StreamTables tables(problem);
-    const StreamTile tile = tile_of(problem, tables, engine);
+    const auto [tables, tile] = choice_of(problem, engine);
     const std::string where = problem.str() + ", " + tile.str();
     const int64_t columns = tables.slots * tile.dst_channels;
     const int64_t reach = (tables.delta_max[1] - tables.delta_min[1]) * tile.pitch + tables.delta_max[2] -
@@ -193,7 +223,7 @@ void expect_within_limits(const Problem& problem, StreamEngine engine) {
     EXPECT_LE(std::max({tile.pitch, tile.rows, tile.raw_pitch, tile.images}), 256) << where << ": no TMA box";
     EXPECT_EQ(tile.raw_pitch * bytes_per_element(problem.dtype) % 16, 0) << where;
     EXPECT_GE(tile.positions, last_row_position(tile) + reach + 1) << where << ": reads past its plane";
-    EXPECT_GE(tile.segments * tile.segment_length, tables.q_end[0]) << where;
+    expect_shares_are_all(problem, tables, tile, where);
     expect_covers_its_voxels(tile, where);
 }
 
@@ -208,8 +238,7 @@ TEST(StreamTile, StaysWithinTheMachine) {
 TEST(StreamTile, PackedWeightsOfTheBaselinesStayWithin16MiB) {
     for (const Problem& listed : read_problems("baselines.txt")) {
         const Problem problem = with(listed, DType::f32, MathMode::tf32, Layout::ncdhw);
-        const StreamTables tables(problem);
-        const StreamTile tile = tile_of(problem, tables, StreamEngine::wgmma);
+        const auto [tables, tile] = choice_of(problem, StreamEngine::wgmma);
         EXPECT_LE(stream_packed_words(problem, tables, tile) * 4, int64_t{16} << 20) << problem.str();
     }
 }
@@ -235,8 +264,7 @@ TEST(StreamTile, RejectionsNameTheValues) {
 }
 
 void expect_compiles(const Problem& problem, StreamEngine engine) {
-    const StreamTables tables(problem);
-    const StreamTile tile = tile_of(problem, tables, engine);
+    const auto [tables, tile] = choice_of(problem, engine);
     const int sm = device_for(engine).sm;
     const Compiled kernel = compile_for(sm, stream_request(problem, tables, tile, {}, true, false));
     // No registers change hands where mma.sync multiplies: at four phases along w some addresses do not fit. Split
@@ -245,7 +273,7 @@ void expect_compiles(const Problem& problem, StreamEngine engine) {
     const int64_t allowed = strict ? 0 : engine == StreamEngine::wgmma ? 512 : split ? 2048 : 128;
     EXPECT_LE(kernel.spill_bytes, allowed) << problem.str() << ", sm_" << sm << ", " << tile.str();
     EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << problem.str() << "\n" << kernel.log;
-    EXPECT_EQ(compile_for(sm, stream_pack_request(problem, tables, tile)).spill_bytes, 0) << problem.str();
+    EXPECT_EQ(compile_for(sm, stream_pack_request(problem, tables, tile, stream_pack(problem, tile, device_for(engine)))).spill_bytes, 0) << problem.str();
 }
 
 class StreamCompile : public NvrtcTest {

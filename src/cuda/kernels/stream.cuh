@@ -12,21 +12,18 @@ namespace {
 
 /// The slices that a CTA passes, item after item. Those outside src hold nothing, but finish outputs.
 struct Slices {
-    const StreamArgs& args;
-    int index, slice;
-    Item item;
+    Items items;
+    int slice;
 
-    __device__ __forceinline__ explicit Slices(const StreamArgs& of) : args(of), index(blockIdx.x) { enter(); }
-    __device__ __forceinline__ bool done() const { return index >= args.items; }
-    __device__ __forceinline__ bool first() const { return slice == item.q_d + kDeltaMinD; }
-    __device__ __forceinline__ void enter() {
-        if (!done()) item = item_at(args, index);
-        slice = item.q_d + kDeltaMinD;
-    }
+    __device__ __forceinline__ explicit Slices(const StreamArgs& args)
+        : items(args), slice(item().q_d + kDeltaMinD) {}
+    __device__ __forceinline__ bool done() const { return items.done(); }
+    __device__ __forceinline__ const Item& item() const { return items.item; }
+    __device__ __forceinline__ bool first() const { return slice == item().q_d + kDeltaMinD; }
     __device__ __forceinline__ void next() {
-        if (++slice < item.q_d_end + kDeltaMaxD) return;
-        index += gridDim.x;
-        enter();
+        if (++slice < item().q_d_end + kDeltaMaxD) return;
+        items.next();
+        slice = item().q_d + kDeltaMinD;
     }
 };
 
@@ -38,10 +35,10 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
     for (Slices at(args); !at.done(); at.next()) {
         if (at.first()) {
             clear(acc);
-            storing.enter(args, at.item);
+            storing.enter(args, at.item());
         }
-        if (at.slice >= 0 && at.slice < args.depth) multiply_slice(acc, pipe, s, w);
-        finish_slice<0>(acc, args, output, at.item, pipe, storing, at.slice);
+        if (at.slice >= 0 && at.slice < args.depth) multiply_slice<0>(acc, pipe, at.item(), s, w);
+        finish_slice<0>(acc, args, output, at.item(), pipe, storing, at.slice);
     }
     if constexpr (kStore == kStoreStaged) ptx::copy_bulk_out_wait<0>();
 }

@@ -164,18 +164,19 @@ __device__ __forceinline__ void give_back(uint32_t barrier) {
     if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barrier);
 }
 
-/// Multiplies a stage of src with all groups of taps. `w` counts the stages of weights. While one group is multiplied,
-/// the one before it is given back.
-template <int Group>
+/// Multiplies a stage of src with all groups of taps, in all passes of a set of phases along H. `w` counts the stages of
+/// weights. While one group is multiplied, the one before it is given back.
+template <int Set, int Index>
 __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, int& w, bool first) {
-    if constexpr (Group < kTapGroups) {
+    constexpr int kPass = kSetPass[Set] + Index / kTapGroups;
+    if constexpr (kPass < kSetPass[Set + 1]) {
         pipe.weights.wait_filled(w);
-        multiply_group<Group>(acc, pipe.src.at(s), pipe.weights.at(w));
+        multiply_group<Index % kTapGroups>(acc, pipe.src.at(s) + kPassOffset[kPass] * 16, pipe.weights.at(w));
         wait_products<1>();
-        if (Group > 0 || !first) give_back(pipe.weights.freed(w - 1));
-        if (Group == 0 && !first) give_back(pipe.src.freed(s - 1));
+        if (Index > 0 || !first) give_back(pipe.weights.freed(w - 1));
+        if (Index == 0 && !first) give_back(pipe.src.freed(s - 1));
         ++w;
-        multiply_stage<Group + 1>(acc, pipe, s, w, first);
+        multiply_stage<Set, Index + 1>(acc, pipe, s, w, first);
     }
 }
 
@@ -198,7 +199,12 @@ __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumu
 }
 
 /// All stages of a slice; s and w count the stages of src and of weights.
-__device__ __forceinline__ void multiply_slice(Accumulators& acc, const Pipeline& pipe, int& s, int& w) {
+template <int Set>
+__device__ __forceinline__ void multiply_slice(Accumulators& acc, const Pipeline& pipe, const Item& item, int& s,
+                                               int& w) {
+    if constexpr (Set + 1 < kRowSets) {
+        if (item.row_set != Set) return multiply_slice<Set + 1>(acc, pipe, item, s, w);
+    }
 #pragma unroll 1
     for (int chunk = 0; chunk < kChunks; ++chunk, ++s) {
         pipe.src.wait_filled(s);
@@ -206,7 +212,7 @@ __device__ __forceinline__ void multiply_slice(Accumulators& acc, const Pipeline
             Accumulators group;
             multiply_stage_rounded<0>(acc, group, pipe, s, w);
         } else {
-            multiply_stage<0>(acc, pipe, s, w, chunk == 0);
+            multiply_stage<Set, 0>(acc, pipe, s, w, chunk == 0);
         }
     }
     if constexpr (kParts == 1) {

@@ -4,99 +4,138 @@
 // rows. A row is (slot of a ring, output channel); with kWindows there are no rotations, and rows are (entry of a ring's
 // window, output channel).
 //
-// A CTA packs what follows from one k step of input channels and one tile of output channels, all taps and rotations of
-// it: so the weight's sectors, which hold neighbouring taps, are read by one multiprocessor.
+// A CTA packs some k steps of input channels, some output channels and some taps along D. It reads these weights into
+// shared memory, many of which are neighbours, and makes all cores from there.
 //
-// Constants from the host: those of stream_shape.cuh, and kUseTapH kUseTapW kCoTiles.
+// Constants from the host: those of stream_shape.cuh, and kCoTiles; kPackSteps and kPackTapsD, what is in shared memory;
+// kUseTapH kUseTapW; kUseBlock kUseStride, the place of a use's block among those of a stage and its distance to that of
+// the next k step and part; kPlaceTap, the tap along D of a place in the rings at each rotation, -1 for none.
 #include "storage.cuh"
 #include "stream_shape.cuh"
 
 namespace {
 
-/// The tap along D that a slot takes while slices of this rotation pass: delta = rotation - slot, modulo the ring's
-/// length and within its range. -1 where the ring has a gap.
-__device__ int tap_of_slot(int ring, int slot, int rotation) {
-    const int length = kRingLength[ring];
-    const int below = (kRingDelta[ring] + slot - rotation) % length;
-    const int delta = kRingDelta[ring] - (below < 0 ? below + length : below);
-    const int reach = ring + kPaddingD - delta * kStrideD;
-    return reach % kDilationD == 0 && reach / kDilationD < kKernelD ? reach / kDilationD : -1;
+constexpr int kPlaneTaps = kKernelH * kKernelW, kAllTaps = kKernelD * kPlaneTaps;
+constexpr int kPackTaps = kPackTapsD * kPlaneTaps;
+constexpr int kPackChannels = 4 * kLaneChannels;    // output channels of a CTA: the rows of a core are some of these
+constexpr int kAllSteps = kChunks * kSteps, kAllUses = kPasses * kUses;
+constexpr int kPlaces = kWindows ? kRingEntry[kDPhases] : kN / kCoTile, kTurns = kWindows ? 1 : kRotations;
+using Element = typename Unsigned<sizeof(Storage)>::Type;
+
+/// From the taps of one output channel to those of the next, such that eight of them are in different banks.
+constexpr int kTapStride = sizeof(Element) == 4 ? kPackTaps | 1 : (kPackTaps + 1) / 4 * 4 + 2;
+
+/// What a CTA packs: taps along D from `first` on; k steps from `step` on; kPackChannels of a tile; a tile of output
+/// channels, counted through the groups.
+struct PackItem {
+    int first, step, block, tile;
+    __device__ explicit PackItem(int index) {
+        constexpr int kParcelsD = (kKernelD + kPackTapsD - 1) / kPackTapsD;
+        constexpr int kParcels = (kAllSteps + kPackSteps - 1) / kPackSteps, kBlocks = kCoTile / kPackChannels;
+        first = index % kParcelsD * kPackTapsD;
+        index /= kParcelsD;
+        step = index % kParcels * kPackSteps;
+        block = index / kParcels % kBlocks;
+        tile = index / (kParcels * kBlocks);
+    }
+    __device__ bool has(int tap_d) const { return tap_d >= first && tap_d < first + kPackTapsD; }
+};
+
+__device__ uint32_t staged_weight(uint32_t shared, int ci, int channel, int tap) {
+    return shared + ((ci * kPackChannels + channel) * kTapStride + tap) * static_cast<int>(sizeof(Element));
 }
 
-/// The tap along D of a row; an entry of a window is what its slot takes at rotation 0.
-__device__ int tap_of_row(int row, int rotation) {
-    const int* starts = kWindows ? kRingEntry : kRingStart;
-    const int place = row / kCoTile;
-    int ring = 0;
-    while (ring + 1 < kDPhases && place >= starts[ring + 1]) ++ring;
-    return tap_of_slot(ring, place - starts[ring], rotation);
+/// Where a weight comes from and goes to; `index` counts those of a CTA.
+struct StagedWeight {
+    int ci, channel, tap;
+    __device__ explicit StagedWeight(int index)
+        : ci(index / (kPackTaps * kPackChannels)), channel(index / kPackTaps % kPackChannels),
+          tap(index % kPackTaps) {}
+};
+
+/// Zeros for channels and taps that do not exist. Many loads before the first store.
+__device__ void stage_weights(const Storage* weight, const PackItem& item, uint32_t shared) {
+    constexpr int kCount = kPackSteps * kChannelStep * kPackChannels * kPackTaps, kAtOnce = 8;
+    const int group = item.tile / kCoTiles, co = item.tile % kCoTiles * kCoTile + item.block * kPackChannels;
+    const int64_t ci = static_cast<int64_t>(group) * kCi + item.step * kChannelStep;
+    const int channels = kCo - co, inputs = kCi - item.step * kChannelStep, taps = kAllTaps - item.first * kPlaneTaps;
+    const Storage* from = weight + (ci * kCo + co) * kAllTaps + item.first * kPlaneTaps;
+    for (int begin = threadIdx.x; begin < kCount; begin += kAtOnce * blockDim.x) {
+        Storage values[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            const int index = begin + i * blockDim.x;
+            const StagedWeight at(index);
+            values[i] = Storage{};
+            if (index < kCount && at.ci < inputs && at.channel < channels && at.tap < taps)
+                values[i] = from[(static_cast<int64_t>(at.ci) * kCo + at.channel) * kAllTaps + at.tap];
+        }
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            const int index = begin + i * blockDim.x;
+            const StagedWeight at(index);
+            if (index < kCount) ptx::store_shared(staged_weight(shared, at.ci, at.channel, at.tap), values[i]);
+        }
+    }
+}
+
+/// Part 0 is the value in tf32, part 1 what that leaves out; two channels of 16 bits.
+__device__ uint32_t packed_word(uint32_t from, int part) {
+    Element first;
+    ptx::load_shared(first, from);
+    if constexpr (kWordChannels == 2) {
+        Element second;
+        ptx::load_shared(second, staged_weight(from, 1, 0, 0));
+        return first | static_cast<uint32_t>(second) << 16;
+    } else {
+        const float value = __uint_as_float(first);
+        const uint32_t high = ptx::float_to_tf32(value);
+        return part == 0 ? high : ptx::float_to_tf32(value - __uint_as_float(high));
+    }
 }
 
 /// The output channel of a row: where a lane stores neighbours, its columns of some blocks of 8 are those.
 __device__ int channel_of_row(int row) {
-    const int in_blocks = row % (4 * kLaneChannels);
-    return row - in_blocks + in_blocks % 8 / 2 * kLaneChannels + in_blocks / 8 * 2 + in_blocks % 2;
+    return row % 8 / 2 * kLaneChannels + row / 8 * 2 + row % 2;
 }
 
-/// The place of a block among those of a stage: stages are groups of taps, one after another.
-__device__ int block_index(int use, int step, int part) {
-    int group = 0;
-    while (use >= kGroupUse[group + 1]) ++group;
-    return kSteps * kParts * kGroupUse[group] + (step * kParts + part) * group_uses(group) + use - kGroupUse[group];
-}
-
-struct WeightPlace {
-    int group, ci, co, tap_d, use;
-};
-
-template <typename Element>
-__device__ Element weight_at(const Element* weight, const WeightPlace& place, int ci) {
-    if (place.tap_d < 0 || ci >= kCi || place.co >= kCo) return Element{};
-    const int64_t channels = (static_cast<int64_t>(place.group) * kCi + ci) * kCo + place.co;
-    return weight[((channels * kKernelD + place.tap_d) * kKernelH + kUseTapH[place.use]) * kKernelW +
-                  kUseTapW[place.use]];
-}
-
-/// Part 0 is the value in tf32, part 1 what that leaves out.
-__device__ uint32_t packed_word(const float* weight, const WeightPlace& place, int part) {
-    const float value = weight_at(weight, place, place.ci);
-    const uint32_t high = ptx::float_to_tf32(value);
-    return part == 0 ? high : ptx::float_to_tf32(value - __uint_as_float(high));
-}
-
-/// Two channels of 16 bits.
-template <typename Half>
-__device__ uint32_t packed_word(const Half* weight, const WeightPlace& place, int) {
-    return weight_at(weight, place, place.ci).bits |
-           static_cast<uint32_t>(weight_at(weight, place, place.ci + 1).bits) << 16;
+/// Makes the cores of places that take one of the taps; those of gaps come with the first. A thread has one row of a core
+/// of each.
+__device__ void pack_cores(const PackItem& item, uint32_t shared, uint32_t* packed) {
+    constexpr int kRows = 2 * kPackChannels, kCores = kPlaces * kAllUses * kParts * kTurns;
+    const int row = threadIdx.x % 8 + threadIdx.x % kRows / 16 * 8, core = threadIdx.x / 8 % 2;
+    const uint32_t from = staged_weight(shared, core * 4 * kWordChannels, channel_of_row(row), 0);
+    const int rows = blockDim.x / kRows, steps = min(kPackSteps, kAllSteps - item.step);
+    for (int index = blockIdx.y * rows + threadIdx.x / kRows; index < kCores * steps; index += gridDim.y * rows) {
+        const int place = index % kPlaces, use = index / kPlaces % kAllUses;
+        const int part = index / (kPlaces * kAllUses) % kParts, turn = index / (kPlaces * kAllUses * kParts) % kTurns;
+        const int step = index / kCores, all_step = item.step + step;
+        const int tap_d = kPlaceTap[turn * kPlaces + place], gap = tap_d < 0;
+        if (!item.has(gap ? 0 : tap_d)) continue;
+        Core words = {};
+        if (!gap) {
+            const int tap = (tap_d - item.first) * kPlaneTaps + kUseTapH[use] * kKernelW + kUseTapW[use];
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                words.words[i] =
+                    packed_word(staged_weight(from, step * kChannelStep + i * kWordChannels, 0, tap), part);
+        }
+        const int64_t stage = (static_cast<int64_t>(item.tile) * kTurns + turn) * kChunks + all_step / kSteps;
+        const int64_t block = stage * (kSteps * kParts * kAllUses) + kUseBlock[use] +
+                              (all_step % kSteps * kParts + part) * kUseStride[use];
+        const int64_t rows_before = (block * kPlaces + place) * kCoTile + item.block * kPackChannels + row / 8 * 8;
+        reinterpret_cast<Core*>(packed)[rows_before * 2 + core * 8 + row % 8] = words;
+    }
 }
 
 } // namespace
 
 extern "C" __global__ void stream_pack(const Storage* weight, uint32_t* packed) {
-    constexpr int kBlockRows = kWindows ? kRingEntry[kDPhases] * kCoTile : kN;
-    constexpr int kTurns = kWindows ? 1 : kRotations, kAllSteps = kChunks * kSteps;
-    constexpr int kCores = kTurns * kParts * kUses * kBlockRows * 2; // rows of cores, 16 bytes each
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const uint32_t staged = ptx::shared_address(shared);
+    const PackItem item(blockIdx.x);
     ptx::let_next_start();
-    const int tile = blockIdx.x / kAllSteps, all_step = blockIdx.x % kAllSteps;
-    for (int index = blockIdx.y * blockDim.x + threadIdx.x; index < kCores; index += gridDim.y * blockDim.x) {
-        const int row_low = index % 8, core = index / 8 % 2, high = index / 16 % (kBlockRows / 8);
-        const int rest = index / (2 * kBlockRows);
-        const int use = rest % kUses, part = rest / kUses % kParts, turn = rest / (kUses * kParts);
-        const int row = high * 8 + row_low;
-        WeightPlace place;
-        place.use = use;
-        place.tap_d = tap_of_row(row, turn);
-        place.co = tile % kCoTiles * kCoTile + channel_of_row(row % kCoTile);
-        place.group = tile / kCoTiles;
-        Core words;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            place.ci = all_step * kChannelStep + (core * 4 + i) * kWordChannels;
-            words.words[i] = packed_word(weight, place, part);
-        }
-        const int64_t stage = (static_cast<int64_t>(tile) * kTurns + turn) * kChunks + all_step / kSteps;
-        const int64_t block = stage * (kSteps * kParts * kUses) + block_index(use, all_step % kSteps, part);
-        reinterpret_cast<Core*>(packed)[block * (2 * kBlockRows) + high * 16 + core * 8 + row_low] = words;
-    }
+    stage_weights(weight, item, staged);
+    __syncthreads();
+    pack_cores(item, staged, packed);
 }

@@ -8,7 +8,7 @@
 namespace {
 
 constexpr int kChannels = kGroups * kCo; // of dst
-constexpr int kHwPhases = kStrideH * kStrideW;
+constexpr int kHwPhases = kRowPhases * kStrideW; // of a work item
 constexpr int kLaneColumns = kCoTile / 4;        // channels of a slot that a lane has
 constexpr int kPlaces = 2 * kMTiles;             // positions that it has
 using Index = typename IndexOf<kSmallDst>::Type; // counts all outputs
@@ -72,7 +72,7 @@ __device__ __forceinline__ Places places_of(const StreamArgs& args, const Item& 
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
         const Voxel voxel = voxel_at(row_position(thread, i / 2, thread / 32 % 4 * 16 + i % 2 * 8 + row));
-        const int h = (item.q_h + voxel.row) * kStrideH, w = (item.q_w + voxel.column) * kStrideW;
+        const int h = (item.q_h + voxel.row) * kStrideH + item.first_row(), w = (item.q_w + voxel.column) * kStrideW;
         const bool exists = voxel.row < kTileH && voxel.column < kTileW && h < args.dst_h && w < args.dst_w &&
                             (kImages == 1 || (voxel.image < kImages && item.n + voxel.image < args.batch));
         const int image = kImages == 1 ? 0 : voxel.image * static_cast<int>(kChannels * args.dst_d * args.dst_slice);

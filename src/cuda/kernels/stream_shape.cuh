@@ -15,6 +15,7 @@
 //   kBlocksH kBlocksW                               m64 tiles of an image where cores follow its rows, else 0
 //   kStages kWeightStages kRawStages kRaw…          of src, of weights, of src before warps arrange it
 //   kParts kSource                                  2 parts where fp32 is split; where src comes from
+//   kWholeH kWholeW                                 extents of the planes that come whole
 //   kStore kLaneChannels kAligned                   how dst is stored: see stream_store.cuh
 //   kStagedBytes kStagedColumns kStagedBuffers      of a channel's outputs in shared memory; see stream_staged.cuh
 //   kSmallDst                                       dst has fewer than 2^31 elements
@@ -22,14 +23,16 @@
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
 //   kDPhases kRingLength kRingStart kRingEntry kRingDelta kRotations   accumulator slots along D
 //   kWindows                                        the weights hold windows of the rings, not every rotation
-//   kRuns kRunOffset kRunUse kUses kTapGroups kGroupRun kGroupUse      taps of the plane, in groups that share a stage
-//   kAccPhase kAccPhases                            sums of a phase (h, w)
+//   kRuns kRunOffset kRunUse kUses kTapGroups kGroupRun kGroupUse      taps of a pass, in groups that share a stage
+//   kPasses kPassOffset                             passes over these taps, each moved along H
+//   kRowSets kSetPhase kSetPass kRowPhases          work items have all phases along H, or each set of them has one
+//   kAccPhase kAccPhases                            sums of a phase (h, w) of a work item
 #include "ptx.cuh"
 
 namespace {
 
 // The values of kSource and kStore.
-constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3;
+constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3, kSourceWhole = 4;
 constexpr int kStoreVoxel = 0, kStorePairs = 1, kStoreQuads = 2, kStoreStaged = 3, kStoreChannels = 4;
 
 constexpr int kWordChannels = kChannelStep / 8; // channels in 32 bits
@@ -40,7 +43,8 @@ constexpr int kStageBytes = kParts * kPartBytes;
 constexpr int kBlockBytes = kN * 32; // the weights of one tap of the plane and one k step
 constexpr int kChunks = (kCi + kSteps * kChannelStep - 1) / (kSteps * kChannelStep); // stages of a slice
 constexpr bool kArranged = kSource != kSourceCores; // warps write the cores, instead of the copy engine
-constexpr bool kHasRaw = kSource == kSourcePlanes || kSource == kSourceRawCores;
+constexpr bool kHasPlanes = kSource == kSourcePlanes || kSource == kSourceWhole;
+constexpr bool kHasRaw = kHasPlanes || kSource == kSourceRawCores;
 constexpr int kArrangingWarps = 2;
 
 /// A row of a core: the 16 bytes of a position, or of a row of weights.
@@ -63,53 +67,104 @@ struct StreamArgs {
     int batch, depth, src_h, src_w;
     int dst_d, dst_h, dst_w;
     int q_end_d;
-    int tiles_h, tiles_w, segments, segment_length, co_tiles, items;
+    int tiles_h, tiles_w, co_tiles;
+    int whole_items, rest, share; // slices q of the items that are not whole, and those of them that a CTA takes
 };
 
-/// One work item: a tile of the plane, a range of q along D, some output channels of a group, some images.
+/// One work item: a tile of the plane, some output channels of a group, some images, all phases along H or one; and q
+/// along D, all or a range.
 struct Item {
-    int co_tile, group, q_w, q_h, q_d, q_d_end, n;
+    int co_tile, group, q_w, q_h, q_d, q_d_end, n, row_set;
+    __device__ __forceinline__ int first_row() const { return kRowSets == 1 ? 0 : kSetPhase[row_set]; }
+    __device__ __forceinline__ int first_pass() const { return kRowSets == 1 ? 0 : kSetPass[row_set]; }
+    __device__ __forceinline__ int last_pass() const { return (kRowSets == 1 ? kPasses : kSetPass[row_set + 1]) - 1; }
 };
+
+/// The remainder; what is divided becomes the quotient.
+__device__ __forceinline__ int take(int& index, int divisor) {
+    const int quotient = index / divisor, remainder = index - quotient * divisor;
+    index = quotient;
+    return remainder;
+}
 
 __device__ __forceinline__ Item item_at(const StreamArgs& args, int index) {
     Item item;
-    item.co_tile = index % args.co_tiles;
-    index /= args.co_tiles;
+    item.co_tile = take(index, args.co_tiles);
     item.group = index % kGroups;
     index /= kGroups;
-    item.q_w = index % args.tiles_w * kTileW;
-    index /= args.tiles_w;
-    item.q_h = index % args.tiles_h * kTileH;
-    index /= args.tiles_h;
-    item.q_d = index % args.segments * args.segment_length;
-    item.q_d_end = min(item.q_d + args.segment_length, args.q_end_d);
-    item.n = index / args.segments * kImages;
+    item.q_w = take(index, args.tiles_w) * kTileW;
+    item.q_h = take(index, args.tiles_h) * kTileH;
+    if constexpr (kRowSets > 1) {
+        item.n = take(index, (args.batch + kImages - 1) / kImages) * kImages;
+        item.row_set = index; // those with the most passes first
+    } else {
+        item.n = index * kImages;
+        item.row_set = 0;
+    }
     return item;
 }
+
+/// The work items of a CTA: every n-th one, as long as all CTAs get one, and then a share of the others' slices.
+struct Items {
+    const StreamArgs& args;
+    int at; // a whole item; behind them all, a slice of the others
+    Item item;
+
+    __device__ __forceinline__ explicit Items(const StreamArgs& of)
+        : args(of), at(of.whole_items > 0 ? static_cast<int>(blockIdx.x) : first_slice()) {
+        enter();
+    }
+    __device__ __forceinline__ int first_slice() const { return args.whole_items + blockIdx.x * args.share; }
+    __device__ __forceinline__ int end() const {
+        return min(first_slice() + args.share, args.whole_items + args.rest);
+    }
+    __device__ __forceinline__ int other() const {
+        int index = at - args.whole_items;
+        take(index, args.q_end_d);
+        return index;
+    }
+    __device__ __forceinline__ int other_begin(int index) const { return args.whole_items + index * args.q_end_d; }
+    __device__ __forceinline__ bool whole() const { return at < args.whole_items; }
+    __device__ __forceinline__ bool done() const { return !whole() && at >= end(); }
+    __device__ __forceinline__ void enter() {
+        if (done()) return;
+        item = item_at(args, whole() ? at : args.whole_items + other());
+        item.q_d = whole() ? 0 : at - other_begin(other());
+        item.q_d_end = whole() ? args.q_end_d : min(args.q_end_d, item.q_d + end() - at);
+    }
+    __device__ __forceinline__ void next() {
+        if (!whole()) {
+            at = min(other_begin(other() + 1), end());
+        } else {
+            at += gridDim.x;
+            if (!whole()) at = first_slice();
+        }
+        enter();
+    }
+};
 
 /// The stages of a CTA in the order in which every role passes them: items, their slices, their blocks of channels.
 struct Walk {
     const StreamArgs& args;
-    int index, slice, last, chunk;
-    Item item;
+    Items items;
+    int end, left; // slice of src behind the item's last one; stages of the item from here on
 
-    __device__ __forceinline__ explicit Walk(const StreamArgs& of) : args(of), index(blockIdx.x) { enter(); }
-    __device__ __forceinline__ bool done() const { return index >= args.items; }
+    __device__ __forceinline__ explicit Walk(const StreamArgs& of) : args(of), items(of) { enter(); }
+    __device__ __forceinline__ bool done() const { return items.done(); }
+    __device__ __forceinline__ const Item& item() const { return items.item; }
+    __device__ __forceinline__ int slice() const { return end - (left + kChunks - 1) / kChunks; }
+    __device__ __forceinline__ int chunk() const { return (kChunks - left % kChunks) % kChunks; }
     /// Goes to the first item from here on that meets a slice of src.
     __device__ __forceinline__ void enter() {
-        for (; !done(); index += gridDim.x) {
-            item = item_at(args, index);
-            slice = max(item.q_d + kDeltaMinD, 0);
-            last = min(item.q_d_end - 1 + kDeltaMaxD, args.depth - 1);
-            chunk = 0;
-            if (slice <= last) return;
+        for (; !done(); items.next()) {
+            end = min(item().q_d_end + kDeltaMaxD, args.depth);
+            left = (end - max(item().q_d + kDeltaMinD, 0)) * kChunks;
+            if (left > 0) return;
         }
     }
     __device__ __forceinline__ void next() {
-        if (++chunk < kChunks) return;
-        chunk = 0;
-        if (++slice <= last) return;
-        index += gridDim.x;
+        if (--left > 0) return;
+        items.next();
         enter();
     }
 };

@@ -81,7 +81,7 @@ __device__ __forceinline__ void stage_columns(const Accumulators& acc, const Str
 #pragma unroll
     for (int place = 0; place < kPlaces; ++place) {
 #pragma unroll
-        for (int h = 0; h < kStrideH; ++h) {
+        for (int h = 0; h < kRowPhases; ++h) {
             const int offset = storing.own.offset[place] + h * args.dst_w;
             const uint32_t to[2] = {start[0] + offset * kElementBytes, start[1] + offset * kElementBytes};
             stage_row<Slot>(acc, output, storing, slice, bias, first, place, h, to, offset);

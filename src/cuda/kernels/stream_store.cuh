@@ -24,7 +24,7 @@ __device__ __forceinline__ void store_voxels(const Accumulators& acc, const Stre
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
 #pragma unroll
-        for (int h = 0; h < kStrideH; ++h) {
+        for (int h = 0; h < kRowPhases; ++h) {
             float sums[kStrideW];
 #pragma unroll
             for (int w = 0; w < kStrideW; ++w) sums[w] = sum_at<Slot>(acc, i, h * kStrideW + w, column);
@@ -67,7 +67,7 @@ __device__ __forceinline__ void store_turned(const Accumulators& acc, const Stre
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m) {
 #pragma unroll
-        for (int h = 0; h < kStrideH; ++h) {
+        for (int h = 0; h < kRowPhases; ++h) {
             const Index first = slice.index + stored * slice.stride + h * args.dst_w;
             float values[2][2]; // of a position, of a channel
 #pragma unroll
@@ -129,7 +129,7 @@ __device__ __forceinline__ void store_slice(const Accumulators& acc, const Strea
 #pragma unroll
         for (int i = 0; i < kPlaces; ++i)
 #pragma unroll
-            for (int h = 0; h < kStrideH; ++h) store_channels<Slot>(acc, args, output, storing.own, slice, bias, i, h);
+            for (int h = 0; h < kRowPhases; ++h) store_channels<Slot>(acc, args, output, storing.own, slice, bias, i, h);
     } else if constexpr (kStore == kStoreStaged && !kSavesPreactivation && Slot < 0 && kOperands == 0) {
         fill_slice(args, output, item, slice);
     } else if constexpr (kStore == kStoreStaged && !kSavesPreactivation) {
