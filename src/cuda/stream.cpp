@@ -44,8 +44,7 @@ public:
 
     StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const StreamChoice& choice)
         : problem_(problem), epilogue_(epilogue), device_(device), tables_(choice.tables), tile_(choice.tile),
-          args_(stream_arguments(problem, tables_, tile_)),
-          packed_words_(stream_packed_words(problem, tables_, tile_)),
+          args_(stream_arguments(problem, tables_, tile_)), packed_words_(stream_packed_words(problem, tables_, tile_)),
           pack_grid_(stream_pack_grid(stream_pack(problem, tile_, device), packed_words_, device)),
           pack_(device, stream_pack_request(problem, tables_, tile_, stream_pack(problem, tile_, device))),
           variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
@@ -68,9 +67,8 @@ public:
         if (tile_.source != StreamSource::global) map = map_of(problem_, tile_, arguments.src);
         std::vector<const void*> output = output_argument(epilogue_, arguments);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
-        launch(variants_.get(arguments, stream), {tile_.ctas},
-               {(kStreamConsumers + 1) * 128}, kernel_arguments.data(), stream,
-               device_.sm >= 90 ? Start::beside : Start::after);
+        launch(variants_.get(arguments, stream), {tile_.ctas}, {(kStreamConsumers + 1) * 128}, kernel_arguments.data(),
+               stream, device_.sm >= 90 ? Start::beside : Start::after);
     }
 
     std::string describe() const override {

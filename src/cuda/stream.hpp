@@ -105,10 +105,16 @@ struct StreamTables {
 
     explicit StreamTables(const Problem& problem, StreamRows rows = StreamRows::together);
     /// Phases along H of a work item.
-    int64_t row_phases(const Problem& problem) const { return problem.stride[1] / static_cast<int64_t>(row_sets.size()); }
+    int64_t row_phases(const Problem& problem) const {
+        return problem.stride[1] / static_cast<int64_t>(row_sets.size());
+    }
     int64_t pass_count() const { return static_cast<int64_t>(passes.size()); }
     /// Of a work item, on average.
     double mean_passes() const { return static_cast<double>(passes.size()) / static_cast<double>(row_sets.size()); }
+    /// Of a work item of the set with the most, which is the first.
+    double most_passes() const {
+        return static_cast<double>(row_sets.size() == 1 ? pass_count() : row_sets[1].first_pass);
+    }
     /// Of one pass, as are the runs.
     int64_t uses() const;
     int64_t runs() const;

@@ -6,11 +6,11 @@ namespace tconv3d::cuda {
 
 namespace {
 
-/// Clocks of one stage on one multiprocessor, where work items differ on average: tensor cores, what brings the cores of src, by warps or by the copy
-/// engine, and all copies run side by side, and bringing cores keeps shared memory from the others. The constants of
-/// these estimates are fitted to the measured times of some hundred tiles on an H200.
-double stage_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const double passes = tables.mean_passes();
+/// Clocks of one stage on one multiprocessor, of a work item with that many passes. Tensor cores, what brings the cores
+/// of src, by warps or by the copy engine, and all copies run side by side, and bringing cores keeps shared memory from
+/// the others. What is waited for is hidden by more buffers. The constants of these estimates are fitted to the
+/// measured times of some hundred tiles on an H200.
+double stage_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables, double passes) {
     const double tiles =
         passes * static_cast<double>(tile.m_tiles * kStreamConsumers * tile.steps * stream_products(problem));
     const double columns = static_cast<double>(tables.slots * tile.dst_channels);
@@ -20,39 +20,49 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
         for (const StreamRun& run : offset.runs) {
             const double n = static_cast<double>(run.count) * columns;
             // Multiplying, or reading the operands from shared memory.
-            tensor += std::max(0.44 * n, 22 + 0.18 * n) * tiles * slower;
+            tensor += std::max(0.46 * n, 18 + 0.29 * n) * tiles * slower;
         }
     }
     const double core_rows = static_cast<double>(tile.images * tile.rows * tile.pitch * 2 * tile.steps);
-    const double arrange = core_rows * (tile.source == StreamSource::global ? 9 : 1);
+    const double arrange = core_rows * (tile.source == StreamSource::global  ? 9
+                                        : tile.source == StreamSource::cores ? 1.5
+                                                                             : 1.3);
     const double weights =
         passes * static_cast<double>(tile.steps * stream_parts(problem) * tables.uses()) * columns * 32;
-    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 37;
-    constexpr double kStageOverhead = 165;
-    const double group_overhead = stream_parts(problem) == 2 ? 400 : 240;
-    return std::max({tensor, arrange, copied}) + 0.1 * arrange + kStageOverhead +
-           group_overhead * passes * static_cast<double>(tile.tap_groups);
+    const int64_t channels = tile.steps * stream_channel_step(problem);
+    const int64_t rows = tile.source == StreamSource::planes ? tile.images * channels * tile.rows : 0;
+    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 35 + 1.5 * static_cast<double>(rows);
+    const double stage_wait = tile.source == StreamSource::cores ? 60 : 450;
+    const double group_wait = stream_parts(problem) == 2 ? 400
+                                                         : 11 + 205 / static_cast<double>(tile.weight_stages - 1) +
+                                                               41 * static_cast<double>(tile.steps);
+    return std::max({tensor, arrange, copied}) + 0.15 * arrange + stage_wait +
+           group_wait * passes * static_cast<double>(tile.tap_groups);
 }
 
 /// How much longer stores take than those of 16 bytes that a lane has side by side. Where channels are planes, a core's
 /// eight voxels fill whole sectors where rows and cores begin on them; the rest of a sector comes with the next core,
-/// in flat tiles at once, in blocks and where rows are cut within a sector much later.
+/// in flat tiles at once, in blocks and where rows are cut within a sector much later. Rows between those of a work
+/// item come at another time too, which the L2 cache bridges for a small dst.
 double scatter(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     if (problem.channels_last()) {
         return 0.6 + 6.4 / static_cast<double>(stream_lane_channels(problem, tile) * bytes_per_element(problem.dtype));
     }
-    if (tile.store == StreamStore::staged) return 1.16;
-    if (!stream_has_aligned_rows(problem)) return 3;
+    if (tile.store == StreamStore::staged) return 1.9;
+    constexpr int64_t kSmall = 40 << 20;
+    const bool large = problem.dst_elements() * bytes_per_element(problem.dtype) > kSmall;
+    const double apart = large && tables.row_sets.size() > 1 ? 1.6 : 1;
+    if (!stream_has_aligned_rows(problem)) return 6.2 * apart;
     const int64_t voxel = problem.stride[2] * bytes_per_element(problem.dtype), run = 8 * voxel;
     const bool aligned = problem.dst()[2] * bytes_per_element(problem.dtype) % 32 == 0;
-    if (tile.blocks_w > 0) return aligned && run % 32 == 0 ? 1 + 6.4 / static_cast<double>(run) : 3;
-    if (aligned && tile.w < tables.q_end[2] && tile.w * voxel % 32 != 0) return 4.1;
-    return aligned && run % 32 == 0 && tile.pitch % 8 != 0 ? 1.3 : 1;
+    if (tile.blocks_w > 0) return apart * (aligned && run % 32 == 0 ? 1 + 6.4 / static_cast<double>(run) : 6.2);
+    if (aligned && tile.w < tables.q_end[2] && tile.w * voxel % 32 != 0) return 3 * apart;
+    return apart * (aligned && run % 32 == 0 && tile.pitch % 8 != 0 ? 1.3 : 1);
 }
 
 /// Clocks that the outputs of one source slice take.
 double store_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    constexpr double kBytesPerClock = 25, kBarrier = 300;
+    constexpr double kBytesPerClock = 33, kBarrier = 550;
     const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
     const bool staged = tile.store == StreamStore::staged;
     const double run_bytes =
@@ -61,56 +71,84 @@ double store_clocks(const StreamTile& tile, const Problem& problem, const Stream
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[0] *
                                                tables.row_phases(problem) * problem.stride[2]);
     const int64_t buffers = staged ? problem.stride[0] * tile.dst_channels / 4 / tile.staged_columns : 0;
-    const double instructions = problem.channels_last() ? 0 : staged ? 0.03 : 0.09;
+    const double instructions = staged ? 0 : 0.09;
     // A run begins and ends within 32-byte sectors.
     const double per_output =
         bytes * (1 + 32 / run_bytes) * scatter(tile, problem, tables) / kBytesPerClock + instructions;
     return outputs * per_output + static_cast<double>(buffers) * kBarrier;
 }
 
-/// Clocks of pieces of work items, `length` slices q of them together.
-class PieceClocks {
+/// Clocks of work items, whole or in pieces.
+class ItemClocks {
 public:
-    PieceClocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables)
-        : depth_(problem.src[0]), halo_(tables.halo(0)),
-          per_slice_(stage_clocks(tile, problem, tables) *
-                     static_cast<double>(
-                         cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps))),
+    ItemClocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables, double passes)
+        : depth_(tables.q_end[0]), src_depth_(problem.src[0]), delta_min_(tables.delta_min[0]),
+          delta_max_(tables.delta_max[0]),
+          per_slice_(
+              stage_clocks(tile, problem, tables, passes) *
+              static_cast<double>(cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps))),
           stores_(store_clocks(tile, problem, tables)) {}
 
-    double of(int64_t length, int64_t pieces) const {
-        // Each begins with slices that open its rings; those outside src cost nothing.
-        const double slices = static_cast<double>(std::min(length + pieces * halo_, pieces * depth_));
-        // While one warpgroup stores the other may multiply: the longer of the two counts, and much of the other.
-        const double multiply = slices * per_slice_, store = static_cast<double>(length) * stores_;
-        return std::max(multiply, store) + 0.61 * std::min(multiply, store);
+    double of_whole() const { return of(slices(0, depth_), depth_); }
+
+    /// The longest of shares of that many slices q, of items one behind the other.
+    double of_share(int64_t share, int64_t shares) const {
+        int64_t most = 0;
+        for (int64_t i = 0; i < std::min(shares, depth_); ++i) {
+            const int64_t begin = i * share % depth_, first = std::min(share, depth_ - begin), rest = share - first;
+            most = std::max(most, slices(begin, begin + first) + (rest > 0 ? slices(0, rest) : 0));
+        }
+        return of(most, share);
     }
 
 private:
-    int64_t depth_, halo_;
+    /// Of src that a piece meets, those that open its rings too.
+    int64_t slices(int64_t begin, int64_t end) const {
+        return std::max<int64_t>(std::min(end + delta_max_, src_depth_) - std::max<int64_t>(begin + delta_min_, 0), 0);
+    }
+
+    /// While one warpgroup stores the other may multiply: the longer of the two counts, and half of the other.
+    double of(int64_t slices, int64_t length) const {
+        const double multiply = static_cast<double>(slices) * per_slice_, store = static_cast<double>(length) * stores_;
+        return std::max(multiply, store) + 0.5 * std::min(multiply, store);
+    }
+
+    int64_t depth_, src_depth_, delta_min_, delta_max_;
     double per_slice_, stores_;
 };
+
+/// Sets the share with the least clocks: as small as the CTAs allow, or such that shares divide an item. Returns these.
+double choose_share(StreamTile& tile, const ItemClocks& clocks, int64_t rest, int64_t depth, int64_t ctas) {
+    double least = 0;
+    tile.share = 0;
+    const auto consider = [&](int64_t share) {
+        const double next = clocks.of_share(share, cuts(rest, share));
+        if (tile.share > 0 && next >= least) return;
+        tile.share = share;
+        least = next;
+    };
+    if (rest == 0) return 0;
+    const int64_t smallest = cuts(rest, ctas);
+    consider(smallest);
+    for (int64_t parts = 1; cuts(depth, parts) > smallest; ++parts) consider(cuts(depth, parts));
+    return least;
+}
 
 } // namespace
 
 void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
-    const PieceClocks clocks(tile, problem, tables);
     const int64_t depth = tables.q_end[0], items = stream_items(problem, tables, tile);
     const int64_t waves = items / multiprocessors, rest = (items - waves * multiprocessors) * depth;
+    // Items with many passes come first, so that CTAs with several have some of each.
+    const ItemClocks clocks(tile, problem, tables, waves > 0 ? tables.mean_passes() : tables.most_passes());
+    const double share = choose_share(tile, clocks, rest, depth, multiprocessors);
     tile.whole_items = waves * multiprocessors;
-    tile.share = 0;
-    double share_clocks = 0;
-    for (int64_t share = cuts(rest, multiprocessors); rest > 0 && share <= depth; ++share) {
-        // Where shares do not divide an item, some have the end of one and the beginning of the next.
-        const double next = clocks.of(share, depth % share == 0 ? 1 : 2);
-        if (tile.share > 0 && next >= share_clocks) continue;
-        tile.share = share;
-        share_clocks = next;
-    }
     tile.ctas = waves > 0 ? multiprocessors : cuts(rest, tile.share);
-    constexpr double kPackedByte = 0.0014;
+    constexpr double kPackedByte = 0.002;
     const double pack = kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
-    tile.clocks = static_cast<double>(waves) * clocks.of(depth, 1) + share_clocks + pack;
+    // Rows that are cut have more sectors that are read twice and written in parts.
+    const double cut = tile.w < tables.q_end[2] && !problem.channels_last() ? 1.03 : 1;
+    tile.clocks = cut * (static_cast<double>(waves) * clocks.of_whole() + share) + pack;
 }
 
 } // namespace tconv3d::cuda

@@ -162,9 +162,10 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
     // Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168 for
     // each of 384 threads: more would wait for ever. Those that read src need some for addresses.
     constexpr int64_t kAllRegisters = 3 * 168;
-    const bool few = stream_sums(tables, tile) <= 140;
+    const int64_t sums = stream_sums(tables, tile);
+    const bool arranges = tile.source != StreamSource::cores;
     const int64_t consumer_registers =
-        tile.source == StreamSource::global ? (few ? 208 : 224) : (few && tile.source != StreamSource::cores ? 224 : 232);
+        tile.source == StreamSource::global ? (sums <= 140 ? 208 : 224) : (arranges && sums <= 160 ? 224 : 232);
     prelude.flag("kWgmma", tile.engine == StreamEngine::wgmma)
         .constant("kSource", static_cast<int64_t>(tile.source))
         .constant("kStore", static_cast<int64_t>(tile.store))

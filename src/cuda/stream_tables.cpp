@@ -37,6 +37,7 @@ void add_use(std::vector<StreamOffset>& offsets, int64_t delta_h, int64_t delta_
 /// The taps along H by phase.
 std::vector<std::vector<StreamTap>> row_taps(const Problem& problem) {
     std::vector<std::vector<StreamTap>> taps;
+    taps.reserve(static_cast<size_t>(problem.stride[1]));
     for (int64_t rh = 0; rh < problem.stride[1]; ++rh) taps.push_back(taps_of(problem, 1, rh));
     return taps;
 }
@@ -60,10 +61,12 @@ std::vector<StreamOffset> plane_offsets(const Problem& problem, const std::vecto
 
 /// One pass for each tap along H, those of a phase one after another.
 void set_passes_apart(StreamTables& tables, const std::vector<std::vector<StreamTap>>& rows) {
-    std::vector<size_t> order(rows.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rows[a].size() > rows[b].size(); });
-    for (const size_t phase : order) {
+    std::vector<std::pair<int64_t, size_t>> order; // minus the number of taps, phase
+    order.reserve(rows.size());
+    for (size_t phase = 0; phase < rows.size(); ++phase)
+        order.emplace_back(-static_cast<int64_t>(rows[phase].size()), phase);
+    std::sort(order.begin(), order.end());
+    for (const auto& [taps, phase] : order) {
         tables.row_sets.push_back({static_cast<int64_t>(phase), tables.pass_count()});
         for (const StreamTap& tap : rows[phase]) tables.passes.push_back({tap.tap, tap.delta});
     }

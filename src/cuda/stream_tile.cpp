@@ -34,7 +34,9 @@ int64_t accumulator_registers(const Problem& problem, const StreamTables& tables
     if (tables.uses() > 32) return 140;
     const int64_t addresses = (tables.runs() > 24 ? 16 : 0) + (problem.channels_last() ? 12 : 0) +
                               (tile.source == StreamSource::global ? 16 : 0);
-    return 204 - 4 * tile.m_tiles - tile.dst_channels / 4 - addresses;
+    // Many biases are not loaded before their turn.
+    const int64_t biases = tile.dst_channels >= 32 ? 4 : tile.dst_channels / 4;
+    return 204 - 4 * tile.m_tiles - biases - addresses;
 }
 
 /// Groups of taps at least: where fp32 is split, products of few taps are summed up before they are rounded.
@@ -139,7 +141,7 @@ bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& ta
         for (tile.tap_groups = least_tap_groups(problem, tables); tile.tap_groups <= tables.runs();
              tile.tap_groups += cuts(tile.tap_groups, 2)) {
             tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, tile.tap_groups);
-            if (room < 3 * tile.weight_stage_bytes) continue;
+            if (tile.weight_stage_bytes <= 0 || room < 3 * tile.weight_stage_bytes) continue;
             tile.weight_stages = std::min(room / tile.weight_stage_bytes, kMostWeightStages);
             tile.shared_bytes = shared_limit - room + tile.weight_stages * tile.weight_stage_bytes;
             while (tile.stages < kMostStages && tile.shared_bytes + tile.stage_bytes <= shared_limit) {
@@ -286,12 +288,12 @@ int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile) {
 std::string StreamTile::str() const {
     char text[200];
     const auto number = [](int64_t value) { return static_cast<long long>(value); };
-    std::snprintf(
-        text, sizeof text,
-        "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps and %lld groups of taps a stage; %lld CTAs "
-        "take %lld items each and %lld slices, about %.0f us",
-        number(images), number(h), number(w), blocks_w > 0 ? " in blocks" : "", number(dst_channels), number(steps),
-        number(tap_groups), number(ctas), number(whole_items / ctas), number(share), clocks / 1755);
+    std::snprintf(text, sizeof text,
+                  "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps and %lld groups of taps a stage; %lld CTAs "
+                  "take %lld items each and %lld slices, about %.0f us",
+                  number(images), number(h), number(w), blocks_w > 0 ? " in blocks" : "", number(dst_channels),
+                  number(steps), number(tap_groups), number(ctas), number(whole_items / ctas), number(share),
+                  clocks / 1755);
     return text;
 }
 
@@ -339,7 +341,8 @@ StreamChoice choose_stream(const Problem& problem, const Device& device, StreamE
     StreamChoice together = choice(StreamRows::together);
     if (!may_be_apart(problem, engine)) return together;
     StreamChoice apart = choice(StreamRows::apart);
-    const bool better = apart.tile.clocks > 0 && (together.tile.clocks <= 0 || apart.tile.clocks < together.tile.clocks);
+    const bool better =
+        apart.tile.clocks > 0 && (together.tile.clocks <= 0 || apart.tile.clocks < together.tile.clocks);
     return better ? std::move(apart) : std::move(together);
 }
 

@@ -66,8 +66,7 @@ std::string launch_source(const Problem& problem, const StreamTables& tables, co
            constant("kBatch", problem.batch) + constant("kSrcD", problem.src[0]) + constant("kSrcH", problem.src[1]) +
            constant("kSrcW", problem.src[2]) + constant("kDstD", dst[0]) + constant("kDstH", dst[1]) +
            constant("kDstW", dst[2]) + constant("kPackedBytes", packed * 4) + constant("kPackGridX", pack.x) +
-           constant("kPackGridY", pack.y) + constant("kPackThreads", kStreamPackThreads) +
-           constant("kGrid", tile.ctas);
+           constant("kPackGridY", pack.y) + constant("kPackThreads", kStreamPackThreads) + constant("kGrid", tile.ctas);
 }
 
 void write(const fs::path& path, const std::string& text) {
@@ -99,7 +98,8 @@ private:
                 fs::copy(file, folder_ / file.path().filename().string(), fs::copy_options::overwrite_existing);
         write(folder_ / "prelude.hpp",
               host_prelude(stream_request(problem, tables, tile, {}, true, false).prelude, problem));
-        write(folder_ / "pack_prelude.hpp", stream_pack_request(problem, tables, tile, stream_pack(problem, tile, small_hopper())).prelude);
+        write(folder_ / "pack_prelude.hpp",
+              stream_pack_request(problem, tables, tile, stream_pack(problem, tile, small_hopper())).prelude);
         write(folder_ / "problem.hpp", launch_source(problem, tables, tile));
     }
 

@@ -117,8 +117,8 @@ TEST(StreamTables, OffsetsServeEveryTapOfThePlaneOnce) {
             const StreamTables tables(problem, rows);
             std::set<std::pair<int64_t, int64_t>> taps;
             for (size_t set = 0; set < tables.row_sets.size(); ++set) {
-                const int64_t last = set + 1 < tables.row_sets.size() ? tables.row_sets[set + 1].first_pass
-                                                                      : tables.pass_count();
+                const int64_t last =
+                    set + 1 < tables.row_sets.size() ? tables.row_sets[set + 1].first_pass : tables.pass_count();
                 for (int64_t pass = tables.row_sets[set].first_pass; pass < last; ++pass)
                     expect_taps_of_pass(problem, tables, tables.row_sets[set].phase,
                                         tables.passes[static_cast<size_t>(pass)], taps);
@@ -148,8 +148,7 @@ void expect_runs_are_the_same_or_apart(const Problem& problem, const StreamTable
 
 TEST(StreamTables, RunsAreTheSameOrApart) {
     for (const Problem& problem : listed_problems())
-        for (const StreamRows rows : kBothRows)
-            expect_runs_are_the_same_or_apart(problem, StreamTables(problem, rows));
+        for (const StreamRows rows : kBothRows) expect_runs_are_the_same_or_apart(problem, StreamTables(problem, rows));
 }
 
 TEST(StreamTables, TapGroupsHoldEveryRunOnce) {
@@ -273,7 +272,11 @@ void expect_compiles(const Problem& problem, StreamEngine engine) {
     const int64_t allowed = strict ? 0 : engine == StreamEngine::wgmma ? 512 : split ? 2048 : 128;
     EXPECT_LE(kernel.spill_bytes, allowed) << problem.str() << ", sm_" << sm << ", " << tile.str();
     EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << problem.str() << "\n" << kernel.log;
-    EXPECT_EQ(compile_for(sm, stream_pack_request(problem, tables, tile, stream_pack(problem, tile, device_for(engine)))).spill_bytes, 0) << problem.str();
+    EXPECT_EQ(
+        compile_for(sm, stream_pack_request(problem, tables, tile, stream_pack(problem, tile, device_for(engine))))
+            .spill_bytes,
+        0)
+        << problem.str();
 }
 
 class StreamCompile : public NvrtcTest {

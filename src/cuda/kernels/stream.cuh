@@ -15,8 +15,7 @@ struct Slices {
     Items items;
     int slice;
 
-    __device__ __forceinline__ explicit Slices(const StreamArgs& args)
-        : items(args), slice(item().q_d + kDeltaMinD) {}
+    __device__ __forceinline__ explicit Slices(const StreamArgs& args) : items(args), slice(item().q_d + kDeltaMinD) {}
     __device__ __forceinline__ bool done() const { return items.done(); }
     __device__ __forceinline__ const Item& item() const { return items.item; }
     __device__ __forceinline__ bool first() const { return slice == item().q_d + kDeltaMinD; }
@@ -50,8 +49,8 @@ __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
             ptx::barrier_init(buffers.freed(s), frees);
         }
     };
-    init(pipe.src, kArranged ? kArrangingWarps : 1, kConsumers * 4);
-    init(pipe.weights, kWgmma ? 1 : 32, kConsumers * 4);
+    init(pipe.src, kArranged ? kArrangingWarps : 1, kGivers);
+    init(pipe.weights, kWgmma ? 1 : 32, kGivers);
     init(pipe.raw, 1, kArrangingWarps);
     if constexpr (kWgmma) ptx::fence_barrier_init();
 }

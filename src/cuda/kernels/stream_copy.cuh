@@ -100,8 +100,8 @@ __device__ __forceinline__ void produce_src(const StreamArgs& args, const ptx::T
     }
 }
 
-/// Calls fill(walk, pass, group, s) for each stage of weights when it is free. They are packed by the kernel before this
-/// one, which may still be at it.
+/// Calls fill(walk, pass, group, s) for each stage of weights when it is free. They are packed by the kernel before
+/// this one, which may still be at it.
 template <typename Fill>
 __device__ __forceinline__ void for_weight_stages(const StreamArgs& args, const Pipeline& pipe, Fill fill) {
     int s = 0;

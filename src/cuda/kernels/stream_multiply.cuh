@@ -45,8 +45,8 @@ __device__ __forceinline__ void multiply_runs(float (&sums)[kAccPhases * kN / 2]
 template <int Group, int M>
 __device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores, uint64_t weights) {
     if constexpr (M < kMTiles) {
-        multiply_runs<Group, kGroupRun[Group]>(
-            acc.sums[M], cores + tile_position(threadIdx.x / 128 * kMTiles + M), weights);
+        multiply_runs<Group, kGroupRun[Group]>(acc.sums[M], cores + tile_position(threadIdx.x / 128 * kMTiles + M),
+                                               weights);
         multiply_tiles<Group, M + 1>(acc, cores, weights);
     }
 }
@@ -56,11 +56,10 @@ __device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t co
 #pragma unroll 1
     for (int step = 0; step < kSteps; ++step) {
         ptx::wgmma_fence();
-        multiply_tiles<Group, 0>(acc,
-                                 ptx::wgmma_descriptor(cores + step * 2 * kPlaneBytes, kPlaneBytes, kCoreStride * 16,
-                                                       ptx::Swizzle::none),
-                                 ptx::wgmma_descriptor(weights + step * (group_bytes(Group) / kSteps), 128, 256,
-                                                       ptx::Swizzle::none));
+        multiply_tiles<Group, 0>(
+            acc,
+            ptx::wgmma_descriptor(cores + step * 2 * kPlaneBytes, kPlaneBytes, kCoreStride * 16, ptx::Swizzle::none),
+            ptx::wgmma_descriptor(weights + step * (group_bytes(Group) / kSteps), 128, 256, ptx::Swizzle::none));
     }
     ptx::wgmma_commit();
 }
@@ -157,15 +156,14 @@ __device__ __forceinline__ void wait_products() {
     if constexpr (kWgmma) ptx::wgmma_wait<kPending>();
 }
 
-/// Gives stages back, each warp for itself. Where its lanes have read them, all have to be done; wgmma has been waited
-/// for.
+/// Gives stages back: wgmma has read them for the warp, otherwise each lane has.
 __device__ __forceinline__ void give_back(uint32_t barrier) {
-    if constexpr (!kWgmma) __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barrier);
+    if (!kWgmma || threadIdx.x % 32 == 0) ptx::barrier_arrive(barrier);
 }
+constexpr int kGivers = kConsumers * (kWgmma ? 4 : 128);
 
-/// Multiplies a stage of src with all groups of taps, in all passes of a set of phases along H. `w` counts the stages of
-/// weights. While one group is multiplied, the one before it is given back.
+/// Multiplies a stage of src with all groups of taps, in all passes of a set of phases along H. `w` counts the stages
+/// of weights. While one group is multiplied, the one before it is given back.
 template <int Set, int Index>
 __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, int& w, bool first) {
     constexpr int kPass = kSetPass[Set] + Index / kTapGroups;

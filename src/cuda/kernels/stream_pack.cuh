@@ -1,15 +1,16 @@
 // Packs the weight for kernels/stream.cuh: rounded to tf32, or split in two such parts, or as it is in 16 bits.
 // For each group, tile of output channels, rotation and stage, one block for each tap (h, w) of the plane, k step and
 // part, in the order that tensor cores read K-major operands: cores of 8 rows × 16 bytes, two along k, then along the
-// rows. A row is (slot of a ring, output channel); with kWindows there are no rotations, and rows are (entry of a ring's
-// window, output channel).
+// rows. A row is (slot of a ring, output channel); with kWindows there are no rotations, and rows are (entry of a
+// ring's window, output channel).
 //
 // A CTA packs some k steps of input channels, some output channels and some taps along D. It reads these weights into
 // shared memory, many of which are neighbours, and makes all cores from there.
 //
-// Constants from the host: those of stream_shape.cuh, and kCoTiles; kPackSteps and kPackTapsD, what is in shared memory;
-// kUseTapH kUseTapW; kUseBlock kUseStride, the place of a use's block among those of a stage and its distance to that of
-// the next k step and part; kPlaceTap, the tap along D of a place in the rings at each rotation, -1 for none.
+// Constants from the host: those of stream_shape.cuh, and kCoTiles; kPackSteps and kPackTapsD, what is in shared
+// memory; kUseTapH kUseTapW; kUseBlock kUseStride, the place of a use's block among those of a stage and its distance
+// to that of the next k step and part; kPlaceTap, the tap along D of a place in the rings at each rotation, -1 for
+// none.
 #include "storage.cuh"
 #include "stream_shape.cuh"
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int kPlaneTaps = kKernelH * kKernelW, kAllTaps = kKernelD * kPlaneTaps;
 constexpr int kPackTaps = kPackTapsD * kPlaneTaps;
-constexpr int kPackChannels = 4 * kLaneChannels;    // output channels of a CTA: the rows of a core are some of these
+constexpr int kPackChannels = 4 * kLaneChannels; // output channels of a CTA: the rows of a core are some of these
 constexpr int kAllSteps = kChunks * kSteps, kAllUses = kPasses * kUses;
 constexpr int kPlaces = kWindows ? kRingEntry[kDPhases] : kN / kCoTile, kTurns = kWindows ? 1 : kRotations;
 using Element = typename Unsigned<sizeof(Storage)>::Type;
@@ -49,8 +50,7 @@ __device__ uint32_t staged_weight(uint32_t shared, int ci, int channel, int tap)
 struct StagedWeight {
     int ci, channel, tap;
     __device__ explicit StagedWeight(int index)
-        : ci(index / (kPackTaps * kPackChannels)), channel(index / kPackTaps % kPackChannels),
-          tap(index % kPackTaps) {}
+        : ci(index / (kPackTaps * kPackChannels)), channel(index / kPackTaps % kPackChannels), tap(index % kPackTaps) {}
 };
 
 /// Zeros for channels and taps that do not exist. Many loads before the first store.
@@ -99,8 +99,8 @@ __device__ int channel_of_row(int row) {
     return row % 8 / 2 * kLaneChannels + row / 8 * 2 + row % 2;
 }
 
-/// Makes the cores of places that take one of the taps; those of gaps come with the first. A thread has one row of a core
-/// of each.
+/// Makes the cores of places that take one of the taps; those of gaps come with the first. A thread has one row of a
+/// core of each.
 __device__ void pack_cores(const PackItem& item, uint32_t shared, uint32_t* packed) {
     constexpr int kRows = 2 * kPackChannels, kCores = kPlaces * kAllUses * kParts * kTurns;
     const int row = threadIdx.x % 8 + threadIdx.x % kRows / 16 * 8, core = threadIdx.x / 8 % 2;

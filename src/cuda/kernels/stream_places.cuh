@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int kChannels = kGroups * kCo; // of dst
+constexpr int kChannels = kGroups * kCo;         // of dst
 constexpr int kHwPhases = kRowPhases * kStrideW; // of a work item
 constexpr int kLaneColumns = kCoTile / 4;        // channels of a slot that a lane has
 constexpr int kPlaces = 2 * kMTiles;             // positions that it has
@@ -108,7 +108,7 @@ struct Storing {
     static constexpr bool kTrades = kStore == kStorePairs || kStore == kStoreQuads;
     Places own, stored;
     Existing existing; // where outputs go through shared memory
-    int staged = 0; // buffers that went through shared memory so far
+    int staged = 0;    // buffers that went through shared memory so far
     __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item) {
         const int lane = threadIdx.x % 32, t = lane % 4;
         own = places_of(args, item, lane / 4);

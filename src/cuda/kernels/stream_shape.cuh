@@ -35,7 +35,7 @@ namespace {
 constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3, kSourceWhole = 4;
 constexpr int kStoreVoxel = 0, kStorePairs = 1, kStoreQuads = 2, kStoreStaged = 3, kStoreChannels = 4;
 
-constexpr int kWordChannels = kChannelStep / 8; // channels in 32 bits
+constexpr int kWordChannels = kChannelStep / 8;  // channels in 32 bits
 constexpr int kThreads = (kConsumers + 1) * 128; // beside consumers, a warpgroup that fills the stages
 constexpr int kPlaneBytes = kPositions * 16;
 constexpr int kPartBytes = 2 * kSteps * kPlaneBytes;
@@ -115,9 +115,7 @@ struct Items {
         enter();
     }
     __device__ __forceinline__ int first_slice() const { return args.whole_items + blockIdx.x * args.share; }
-    __device__ __forceinline__ int end() const {
-        return min(first_slice() + args.share, args.whole_items + args.rest);
-    }
+    __device__ __forceinline__ int end() const { return min(first_slice() + args.share, args.whole_items + args.rest); }
     __device__ __forceinline__ int other() const {
         int index = at - args.whole_items;
         take(index, args.q_end_d);

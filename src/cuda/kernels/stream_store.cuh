@@ -28,9 +28,8 @@ __device__ __forceinline__ void store_voxels(const Accumulators& acc, const Stre
             float sums[kStrideW];
 #pragma unroll
             for (int w = 0; w < kStrideW; ++w) sums[w] = sum_at<Slot>(acc, i, h * kStrideW + w, column);
-            store_outputs<kStrideW>(output, sums, bias, slice.channel + c,
-                                    first + (h * args.dst_w + places.offset[i]), places.columns(i), kAligned,
-                                    slice.has(c) && places.exists(i, h));
+            store_outputs<kStrideW>(output, sums, bias, slice.channel + c, first + (h * args.dst_w + places.offset[i]),
+                                    places.columns(i), kAligned, slice.has(c) && places.exists(i, h));
         }
     }
 }
@@ -129,7 +128,8 @@ __device__ __forceinline__ void store_slice(const Accumulators& acc, const Strea
 #pragma unroll
         for (int i = 0; i < kPlaces; ++i)
 #pragma unroll
-            for (int h = 0; h < kRowPhases; ++h) store_channels<Slot>(acc, args, output, storing.own, slice, bias, i, h);
+            for (int h = 0; h < kRowPhases; ++h)
+                store_channels<Slot>(acc, args, output, storing.own, slice, bias, i, h);
     } else if constexpr (kStore == kStoreStaged && !kSavesPreactivation && Slot < 0 && kOperands == 0) {
         fill_slice(args, output, item, slice);
     } else if constexpr (kStore == kStoreStaged && !kSavesPreactivation) {
