@@ -49,8 +49,8 @@ __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
             ptx::barrier_init(buffers.freed(s), frees);
         }
     };
-    init(pipe.src, kArranged ? kArrangingWarps : 1, kGivers);
-    init(pipe.weights, kWgmma ? 1 : 32, kGivers);
+    init(pipe.src, kArranged ? kArrangingWarps : 1, kConsumers * 4);
+    init(pipe.weights, kWgmma ? 1 : 32, kConsumers * 4);
     init(pipe.raw, 1, kArrangingWarps);
     if constexpr (kWgmma) ptx::fence_barrier_init();
 }

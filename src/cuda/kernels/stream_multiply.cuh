@@ -156,11 +156,12 @@ __device__ __forceinline__ void wait_products() {
     if constexpr (kWgmma) ptx::wgmma_wait<kPending>();
 }
 
-/// Gives stages back: wgmma has read them for the warp, otherwise each lane has.
+/// Gives stages back, each warp for itself. Where its lanes have read them, all have to be done; wgmma has been waited
+/// for.
 __device__ __forceinline__ void give_back(uint32_t barrier) {
-    if (!kWgmma || threadIdx.x % 32 == 0) ptx::barrier_arrive(barrier);
+    if constexpr (!kWgmma) __syncwarp();
+    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barrier);
 }
-constexpr int kGivers = kConsumers * (kWgmma ? 4 : 128);
 
 /// Multiplies a stage of src with all groups of taps, in all passes of a set of phases along H. `w` counts the stages
 /// of weights. While one group is multiplied, the one before it is given back.
