@@ -143,7 +143,8 @@ void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTable
     const ItemClocks clocks(tile, problem, tables, waves > 0 ? tables.mean_passes() : tables.most_passes());
     const double share = choose_share(tile, clocks, rest, depth, multiprocessors);
     tile.whole_items = waves * multiprocessors;
-    tile.ctas = waves > 0 ? multiprocessors : cuts(rest, tile.share);
+    // Without images there is nothing to share.
+    tile.ctas = waves > 0 ? multiprocessors : rest > 0 ? cuts(rest, tile.share) : 1;
     constexpr double kPackedByte = 0.002;
     const double pack = kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
     // Rows that are cut have more sectors that are read twice and written in parts.

@@ -242,6 +242,17 @@ TEST(StreamTile, PackedWeightsOfTheBaselinesStayWithin16MiB) {
     }
 }
 
+TEST(StreamTile, IsChosenForNoImagesToo) {
+    for (const Problem& listed : read_problems("correctness.txt")) {
+        Problem problem = with(listed, DType::bf16, MathMode::full, Layout::ncdhw);
+        problem.batch = 0;
+        if (!reject_stream(problem, {}, kHopper).empty()) continue;
+        const auto [tables, tile] = choice_of(problem, StreamEngine::wgmma);
+        EXPECT_EQ(stream_items(problem, tables, tile), 0) << problem.str();
+        EXPECT_EQ(tile.ctas, 1) << problem.str() << ", " << tile.str();
+    }
+}
+
 TEST(StreamTile, RejectionsNameTheValues) {
     const auto reason = [](const char* line, const Device& device) {
         return reject_stream(Problem::parse(line), {}, device);
