@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tconv3d
 from tconv3d import _library, fallback
+from tconv3d.cli import bench_cuda
+from tconv3d.problem import NamedProblem, Problem
 from test_cli import PROBLEM, run
 
 if torch.cuda.is_available():
@@ -82,3 +88,24 @@ def test_commands_say_what_is_missing(arguments: tuple[str, ...], mentions: str)
 def test_calls_on_the_cpu_do_not_ask(asked_anew: None) -> None:
     tconv3d.conv_transpose3d(torch.ones(1, 2, 3, 3, 3), torch.ones(2, 2, 1, 1, 1))
     assert not _library._cuda_asked
+
+
+def test_a_benchmark_that_is_stopped_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def worker(work: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if "ceilings" in work:
+            yield {"bf16": {"matmul_gflops": 1e6, "copy_gbytes": 1e3}}
+            return
+        for index, problem in enumerate(work["problems"]):
+            if work["side"] == "tconv3d" and index == 1:
+                raise KeyboardInterrupt
+            yield {"problem": problem, "ms": 1.0, "error": 0.0, "agrees": True}
+
+    monkeypatch.setattr(bench_cuda, "require_gpu", lambda: None)
+    monkeypatch.setattr(bench_cuda, "_worker", worker)
+    monkeypatch.setattr(bench_cuda, "summary", lambda rows, rates: "")
+    monkeypatch.setattr(bench_cuda, "results", lambda rows, rates: {"rows": [row.name for row in rows]})
+    cases = [NamedProblem(name, Problem.parse(f"{PROBLEM} {name}"), "") for name in ("bf16", "bf16 d2")]
+    options = Namespace(directions=["fwd"], dtype=["bf16"], seconds=0.1, repeats=1, seed=0, plot=None)
+    options.json = tmp_path / "results.json"
+    assert bench_cuda.run(options, cases) == 1
+    assert json.loads(options.json.read_text()) == {"rows": ["bf16"]}

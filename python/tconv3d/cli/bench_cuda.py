@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,32 +31,57 @@ def run(options: argparse.Namespace, cases: list[NamedProblem]) -> int:
     if options.directions != ["fwd"]:
         raise ValueError("on a GPU the gradients are PyTorch's own operators: only --directions fwd can be compared")
     rates = _ceilings(options.dtype)
-    problems = [named.problem for named in cases]
-    sides = {
-        "default": _measure("default", problems, rates, options),
-        # The fastest that PyTorch can be made: cuDNN's search in either layout.
-        **{f"tuned {layout}": _measure("tuned", _in_layout(problems, layout), rates, options) for layout in LAYOUTS},
-        "tconv3d": _measure("tconv3d", problems, rates, options),
-    }
-    rows = [_row(named, sides, rates) for named in cases]
+    sides = _measure_sides([named.problem for named in cases], rates, options)
+    answered = [(named, answers) for named in cases if (answers := _answers(named.problem, sides)) is not None]
+    if not answered:
+        return 1
+    rows = [_row(named, answers, rates) for named, answers in answered]
     print(summary(rows, rates))
     if options.json is not None:
         write_json(results(rows, rates), options.json)
     if options.plot is not None:
         save_plot(bars(drawn(rows)), options.plot)
-    return report_wrong(rows)
+    return report_wrong(rows) or int(len(rows) < len(cases))
+
+
+def _measure_sides(
+    problems: list[Problem], rates: dict[str, Rates], options: argparse.Namespace
+) -> dict[str, dict[str, Answer]]:
+    """The answers by side and problem. When the benchmark is stopped, those that there are."""
+    work = {
+        "default": problems,
+        # The fastest that PyTorch can be made: cuDNN's search in either layout.
+        **{f"tuned {layout}": _in_layout(problems, layout) for layout in LAYOUTS},
+        "tconv3d": problems,
+    }
+    sides: dict[str, dict[str, Answer]] = {side: {} for side in work}
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for side, its_problems in work.items():
+            _measure(side.partition(" ")[0], its_problems, rates, options, sides[side])
+    except KeyboardInterrupt:
+        print("stopped: only problems that all sides have answered are reported", file=sys.stderr, flush=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return sides
 
 
 def _in_layout(problems: list[Problem], layout: str) -> list[Problem]:
     return list(dict.fromkeys(replace(problem, layout=layout) for problem in problems))
 
 
-def _row(named: NamedProblem, sides: dict[str, dict[str, Answer]], rates: dict[str, Rates]) -> Row:
-    problem, facts = named.problem, named.problem.facts()
+def _answers(problem: Problem, sides: dict[str, dict[str, Answer]]) -> dict[str, Answer] | None:
+    """What each side answered; None while one has not."""
     answers = {
-        side: answer[str(replace(problem, layout=side.partition(" ")[2] or problem.layout))]
+        side: answer.get(str(replace(problem, layout=side.partition(" ")[2] or problem.layout)))
         for side, answer in sides.items()
     }
+    found = {side: answer for side, answer in answers.items() if answer is not None}
+    return found if len(found) == len(answers) else None
+
+
+def _row(named: NamedProblem, answers: dict[str, Answer], rates: dict[str, Rates]) -> Row:
+    problem, facts = named.problem, named.problem.facts()
     ours = answers["tconv3d"]
     return Row(
         name=named.name,
@@ -82,17 +108,19 @@ def _ceilings(modes: list[str]) -> dict[str, Rates]:
 
 
 def _measure(
-    side: str, problems: list[Problem], rates: dict[str, Rates], options: argparse.Namespace
-) -> dict[str, Answer]:
-    """The answers of one side, by problem."""
+    side: str,
+    problems: list[Problem],
+    rates: dict[str, Rates],
+    options: argparse.Namespace,
+    answers: dict[str, Answer],
+) -> None:
+    """Fills in the answers of one side, by problem."""
     short = [str(problem) for problem in problems if _floor_ms(problem, rates) < _SHORT_FLOOR_MS]
     work = Work(side, list(map(str, problems)), short, options.seconds, options.repeats, options.seed)
-    answers: dict[str, Answer] = {}
     for answer in _worker(asdict(work)):
         answers[answer["problem"]] = answer
         said = answer.get("failed") or f"{answer['ms']:9.4f} ms"
         print(f"[{len(answers):>3}/{len(problems)}] {side:<8} {answer['problem']}: {said}", file=sys.stderr, flush=True)
-    return answers
 
 
 def _worker(work: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -109,9 +137,13 @@ def _worker(work: dict[str, Any]) -> Iterator[dict[str, Any]]:
     assert process.stdin is not None
     assert process.stdout is not None
     with process:
-        process.stdin.write(json.dumps(work))
-        process.stdin.close()
-        for line in process.stdout:
-            yield json.loads(line)
+        try:
+            process.stdin.write(json.dumps(work))
+            process.stdin.close()
+            for line in process.stdout:
+                yield json.loads(line)
+        except BaseException:
+            process.kill()
+            raise
     if process.returncode != 0:
         raise RuntimeError(f"the process of the benchmark ended with status {process.returncode}; see above")
