@@ -195,34 +195,6 @@ StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile) 
             {step / 2, 1, tile.pitch, tile.rows, 1}};
 }
 
-StreamPack stream_pack(const Problem& problem, const StreamTile& tile, const Device& device) {
-    constexpr int64_t kMostBytes = 40 << 10, kEnoughBytes = 12 << 10;
-    const int64_t tiles = cuts(problem.dst_channels_per_group(), tile.dst_channels);
-    const int64_t all_steps = stream_all_steps(problem, tile);
-    StreamPack pack{4 * stream_lane_channels(problem, tile), 1, problem.kernel[0], 0, 0};
-    // The kernel leaves up to three elements between the taps of one output channel and of the next.
-    const auto bytes = [&] {
-        const int64_t taps = pack.taps_d * problem.kernel[1] * problem.kernel[2] + 3;
-        return pack.steps * stream_channel_step(problem) * pack.channels * taps * bytes_per_element(problem.dtype);
-    };
-    const auto parcels = [&] {
-        return problem.groups * tiles * (tile.dst_channels / pack.channels) * cuts(all_steps, pack.steps) *
-               cuts(problem.kernel[0], pack.taps_d);
-    };
-    while (pack.taps_d > 1 && (bytes() > kMostBytes || parcels() < device.multiprocessors)) --pack.taps_d;
-    while (2 * pack.steps <= all_steps && 2 * bytes() <= kEnoughBytes && parcels() >= 2 * device.multiprocessors)
-        pack.steps *= 2;
-    pack.shared_bytes = bytes();
-    pack.parcels = parcels();
-    return pack;
-}
-
-Dim3 stream_pack_grid(const StreamPack& pack, int64_t packed_words, const Device& device) {
-    constexpr int64_t kPerMultiprocessor = 2, kCoreWords = 4;
-    const int64_t most = cuts(packed_words, pack.parcels * kCoreWords * kStreamPackThreads);
-    return {pack.parcels, std::clamp<int64_t>(kPerMultiprocessor * device.multiprocessors / pack.parcels, 1, most)};
-}
-
 std::string reject_stream(const Problem& problem, const Epilogue&, const Device& device) {
     if (device.sm != 90) return "wgmma needs compute capability 9.0, got " + capability(device);
     return reject(problem, device, StreamEngine::wgmma);

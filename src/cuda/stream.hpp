@@ -10,6 +10,7 @@
 #include "cuda/compile.hpp"
 #include "cuda/driver.hpp"
 #include "cuda/jit.hpp"
+#include "cuda/prelude.hpp"
 #include "tconv3d/cuda.hpp"
 #include "tconv3d/epilogue.hpp"
 #include "tconv3d/problem.hpp"
@@ -262,6 +263,9 @@ StreamPack stream_pack(const Problem& problem, const StreamTile& tile, const Dev
 /// CTAs that pack: for each parcel as many as give every multiprocessor some.
 constexpr int64_t kStreamPackThreads = 256;
 Dim3 stream_pack_grid(const StreamPack& pack, int64_t packed_words, const Device& device);
+
+/// What both kernels of a tile are told.
+Prelude stream_constants(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
 
 /// What is compiled for a tile: the packing of the weight, and the kernel.
 KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,

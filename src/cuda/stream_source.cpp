@@ -6,7 +6,6 @@
 #include "cuda/epilogue_source.hpp"
 #include "cuda/prelude.hpp"
 #include "cuda/stream.hpp"
-#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda {
 
@@ -207,8 +206,9 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kWholeW", tile.source == StreamSource::whole ? problem.src[2] : 0);
 }
 
-/// What both kernels of the family are told.
-Prelude constants(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+} // namespace
+
+Prelude stream_constants(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     Prelude prelude;
     prelude.flag("kChannelsLast", problem.channels_last())
         .constant("kCi", problem.src_channels_per_group())
@@ -229,58 +229,9 @@ Prelude constants(const Problem& problem, const StreamTables& tables, const Stre
     return prelude;
 }
 
-/// The blocks of a stage: passes, and their groups of taps, one after another; in a group k steps and parts.
-void add_blocks(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
-    std::vector<int64_t> blocks, strides;
-    for (int64_t pass = 0; pass < tables.pass_count(); ++pass) {
-        for (size_t group = 0; group + 1 < groups.size(); ++group) {
-            const int64_t first = groups[group].first_use, uses = groups[group + 1].first_use - first;
-            for (int64_t use = 0; use < uses; ++use) {
-                blocks.push_back(tile.steps * stream_parts(problem) * (pass * tables.uses() + first) + use);
-                strides.push_back(uses);
-            }
-        }
-    }
-    prelude.array("kUseBlock", blocks);
-    prelude.array("kUseStride", strides);
-}
-
-/// The tap along D that a slot takes while slices of a rotation pass: delta = rotation - slot, modulo the ring's length
-/// and within its range. -1 where the ring has a gap. An entry of a window is what its slot takes at rotation 0.
-void add_places(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    std::vector<int64_t> taps;
-    for (int64_t turn = 0; turn < (tile.windows ? 1 : tables.rotations); ++turn) {
-        for (size_t r = 0; r < tables.rings.size(); ++r) {
-            const Ring& ring = tables.rings[r];
-            const int64_t places = tile.windows ? std::max<int64_t>(2 * ring.length - 1, 0) : ring.length;
-            for (int64_t slot = 0; slot < places; ++slot) {
-                const int64_t from_max = ring.delta_max + slot - turn;
-                const int64_t delta = ring.delta_max - (from_max - floor_div(from_max, ring.length) * ring.length);
-                const int64_t reach = static_cast<int64_t>(r) + problem.padding[0] - delta * problem.stride[0];
-                const int64_t tap = reach / problem.dilation[0];
-                taps.push_back(reach % problem.dilation[0] == 0 && tap < problem.kernel[0] ? tap : -1);
-            }
-        }
-    }
-    prelude.array("kPlaceTap", taps);
-}
-
-} // namespace
-
-KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,
-                                  const StreamPack& pack) {
-    Prelude prelude = constants(problem, tables, tile);
-    prelude.constant("kPackSteps", pack.steps).constant("kPackTapsD", pack.taps_d);
-    add_blocks(prelude, problem, tables, tile);
-    add_places(prelude, problem, tables, tile);
-    prelude.add(output_source(problem, {}, false, false));
-    return {"stream_pack.cuh", prelude.str(), "stream_pack", pack.shared_bytes};
-}
-
 KernelRequest stream_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,
                              const Epilogue& epilogue, bool has_bias, bool saves_preactivation) {
-    Prelude prelude = constants(problem, tables, tile);
+    Prelude prelude = stream_constants(problem, tables, tile);
     prelude.add(wgmma_sources(problem, tables, tile))
         .add(mma_source(problem))
         .add(output_source(problem, epilogue, has_bias, saves_preactivation));
