@@ -3,26 +3,19 @@
 #include <utility>
 
 #include "cuda/stream.hpp"
+#include "cuda/stream_stages.hpp"
 
 namespace tconv3d::cuda {
 
 namespace {
 
-constexpr int64_t kConsumers = kStreamConsumers;
 constexpr int64_t kMostColumns = 256;
 constexpr int64_t kMostTiles = 6;
 /// Stores that are written out in the code, for each D phase and slot of its ring: more compile for seconds.
 constexpr int64_t kMostUnrolledStores = 320;
 /// Products of a stage, which are written out too: more compile for seconds.
 constexpr int64_t kMostUnrolledProducts = 230;
-constexpr int64_t kMostStages = 4;
-constexpr int64_t kMostWeightStages = 8;
-constexpr int64_t kMostBox = 256; // elements of a TMA box along a dimension
 constexpr int64_t kMostPackedBytes = int64_t{16} << 20;
-
-bool is_16_bit(const Problem& problem) {
-    return bytes_per_element(problem.dtype) == 2;
-}
 
 /// A consumer thread's registers for sums: beside them it needs the places and the bias of what it stores, and
 /// addresses, more of them for many products. Where fp32 is split it has all sums twice.
@@ -39,24 +32,6 @@ int64_t accumulator_registers(const Problem& problem, const StreamTables& tables
     return 204 - 4 * tile.m_tiles - biases - addresses;
 }
 
-/// Groups of taps at least: where fp32 is split, products of few taps are summed up before they are rounded.
-int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
-    return stream_parts(problem) == 2 ? cuts(tables.runs(), 3) : 1;
-}
-
-/// Whether warps gather the positions of src from planes of a channel.
-bool has_planes(const StreamTile& tile) {
-    return tile.source == StreamSource::planes || tile.source == StreamSource::whole;
-}
-
-/// Small planes, which the tile has all of: their rows are short, and the copy engine takes its time for each.
-bool takes_whole_planes(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const int64_t plane = problem.src[1] * problem.src[2];
-    return tile.engine == StreamEngine::wgmma && !problem.channels_last() && tile.h >= tables.q_end[1] &&
-           tile.w >= tables.q_end[2] && plane <= kMostBox && plane * bytes_per_element(problem.dtype) % 16 == 0 &&
-           (!is_16_bit(problem) || problem.src[2] % 2 == 0);
-}
-
 /// The copy engine takes rows of a multiple of 16 bytes.
 StreamSource choose_source(const Problem& problem, StreamEngine engine) {
     const int64_t row = problem.channels_last() ? problem.src_channels_per_group() : problem.src[2];
@@ -69,107 +44,8 @@ StreamSource choose_source(const Problem& problem, StreamEngine engine) {
 StreamStore choose_store(const Problem& problem) {
     if (problem.channels_last()) return StreamStore::channels;
     const int64_t stride = problem.stride[2], width = problem.dst()[2];
-    if (stride != 1 || !is_16_bit(problem) || width % 2 != 0) return StreamStore::voxel;
+    if (stride != 1 || !stream_is_16_bit(problem) || width % 2 != 0) return StreamStore::voxel;
     return width % 4 == 0 ? StreamStore::quads : StreamStore::pairs;
-}
-
-/// Voxels that are stored at once, and so have to lie in one row of a tile.
-int64_t stored_voxels(const StreamTile& tile) {
-    if (tile.store == StreamStore::quads) return 4;
-    return tile.store == StreamStore::pairs ? 2 : 1;
-}
-
-/// Rows and pitch of a staged plane. Planes of 16-bit elements are arranged by pairs of columns, the first of them
-/// even; columns that are stored at once belong together too; images that the copy engine brings one by one want full
-/// cores.
-bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const bool pairs = has_planes(tile) && is_16_bit(problem);
-    tile.lead = pairs && tables.delta_min[2] % 2 != 0 ? 1 : 0;
-    tile.pitch = tile.lead + (tile.blocks_w > 0 ? tile.blocks_w * 8 : tile.w) + tables.halo(2);
-    const int64_t together = std::max<int64_t>(stored_voxels(tile), pairs ? 2 : 1);
-    if (tile.w % together != 0 && tile.w < tables.q_end[2]) return false;
-    tile.pitch = round_up(tile.pitch, together);
-    tile.rows = (tile.blocks_h > 0 ? tile.blocks_h * 8 : tile.h) + tables.halo(1);
-    if (tile.images > 1 && !has_planes(tile)) {
-        while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
-    }
-    const int64_t tiles = tile.m_tiles * kConsumers;
-    const int64_t last = tile.blocks_w > 0 ? (tile.images * tile.rows - tables.halo(1)) * tile.pitch : tiles * 64 + 1;
-    const int64_t reach = tables.halo(1) * tile.pitch + tables.halo(2) + tile.lead;
-    tile.positions = round_up(std::max(tile.images * tile.rows * tile.pitch, last + reach), 8);
-    return tile.pitch <= kMostBox && tile.rows <= kMostBox;
-}
-
-bool set_raw(StreamTile& tile, const Problem& problem) {
-    const int64_t align = 16 / bytes_per_element(problem.dtype);
-    tile.raw_pitch = 0;
-    tile.raw_bytes = 0;
-    tile.raw_stages = 1;
-    if (tile.source == StreamSource::planes) {
-        tile.raw_pitch = round_up(tile.pitch + align - 1, align);
-        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * tile.rows * tile.raw_pitch *
-                                      bytes_per_element(problem.dtype),
-                                  128);
-        tile.raw_stages = 2;
-    } else if (tile.source == StreamSource::whole) {
-        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * problem.src[1] *
-                                      problem.src[2] * bytes_per_element(problem.dtype),
-                                  128);
-        tile.raw_stages = 2;
-    } else if (tile.source == StreamSource::raw_cores) {
-        tile.raw_bytes = 2 * tile.steps * tile.positions * 16;
-        tile.raw_stages = 2;
-    }
-    return tile.raw_pitch <= kMostBox;
-}
-
-/// The weights of the largest of that many groups of taps.
-int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t groups) {
-    const std::vector<TapGroup> begins = stream_tap_groups(tables, groups);
-    int64_t most = 0;
-    for (size_t i = 0; i + 1 < begins.size(); ++i) most = std::max(most, begins[i + 1].first_use - begins[i].first_use);
-    return most * tile.steps * stream_parts(problem) * tables.slots * tile.dst_channels * 32;
-}
-
-/// As few groups of taps as leave room for three stages of weights beside two or three of src.
-bool set_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
-    constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of weights may touch a block behind them
-    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total();
-    tile.stage_bytes = stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
-    for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
-        const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;
-        for (tile.tap_groups = least_tap_groups(problem, tables); tile.tap_groups <= tables.runs();
-             tile.tap_groups += cuts(tile.tap_groups, 2)) {
-            tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, tile.tap_groups);
-            if (tile.weight_stage_bytes <= 0 || room < 3 * tile.weight_stage_bytes) continue;
-            tile.weight_stages = std::min(room / tile.weight_stage_bytes, kMostWeightStages);
-            tile.shared_bytes = shared_limit - room + tile.weight_stages * tile.weight_stage_bytes;
-            while (tile.stages < kMostStages && tile.shared_bytes + tile.stage_bytes <= shared_limit) {
-                ++tile.stages;
-                tile.shared_bytes += tile.stage_bytes;
-            }
-            return true;
-        }
-    }
-    return false;
-}
-
-/// Has the outputs go through shared memory, if the tile has whole rows: they lie up to 15 bytes behind the start of a
-/// channel's bytes, and the channels of a buffer in other banks.
-bool set_staged(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    constexpr int64_t kMostBytes = 100 << 10, kWarps = kConsumers * 4;
-    const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
-    const bool together = tables.row_sets.size() == 1;
-    const bool whole_rows = together && tile.images == 1 && tile.w >= tables.q_end[2] && row >= 32;
-    if (stream_has_aligned_rows(problem) || tile.engine != StreamEngine::wgmma || !whole_rows) return false;
-    tile.store = StreamStore::staged;
-    tile.staged_bytes = round_up(tile.h * problem.stride[1] * row + 15, 128) + 32;
-    const int64_t columns = tile.dst_channels / 4;
-    tile.staged_columns = std::min(columns, kWarps);
-    while (columns % tile.staged_columns != 0 || tile.staged_total() > kMostBytes) {
-        if (--tile.staged_columns == 0) return false;
-    }
-    return true;
 }
 
 /// Tries what follows from the geometry and the way of storing, and keeps the tile when it is the best so far.
@@ -179,8 +55,8 @@ void consider_stored(StreamTile tile, const Problem& problem, const StreamTables
     const int64_t most_steps = stream_parts(problem) == 2 ? 1 : std::min<int64_t>(4, all_steps);
     for (tile.steps = 1; tile.steps <= most_steps; tile.steps *= 2) {
         if (all_steps % tile.steps != 0) return;
-        if (!set_raw(tile, problem)) return;
-        if (!set_stages(tile, problem, tables, device.shared_memory_per_block)) return;
+        if (!set_stream_raw(tile, problem)) return;
+        if (!set_stream_stages(tile, problem, tables, device.shared_memory_per_block)) return;
         estimate_stream(tile, problem, tables, device.multiprocessors);
         if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
     }
@@ -193,22 +69,22 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
     const Extents dst = problem.dst();
     // The kernel counts the outputs of a tile's images in 32 bits.
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
-    if (takes_whole_planes(tile, problem, tables)) tile.source = StreamSource::whole;
-    if (!set_plane(tile, problem, tables)) return;
+    if (stream_takes_whole_planes(tile, problem, tables)) tile.source = StreamSource::whole;
+    if (!set_stream_plane(tile, problem, tables)) return;
     consider_stored(tile, problem, tables, device, best);
-    if (set_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, best);
+    if (set_stream_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, best);
 }
 
 /// Flat tiles: m64 tiles follow the positions, across the ends of rows and images.
 void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
                    StreamTile& best) {
-    const int64_t room = tile.m_tiles * kConsumers * 64, rows = tables.q_end[1], columns = tables.q_end[2];
+    const int64_t room = tile.m_tiles * kStreamConsumers * 64, rows = tables.q_end[1], columns = tables.q_end[2];
     for (int64_t cut = 1; cut <= std::min<int64_t>(columns, 12); ++cut) {
         tile.images = 1;
         tile.w = cuts(columns, cut);
-        const int64_t together = is_16_bit(problem) ? std::max<int64_t>(stored_voxels(tile), 2) : 1;
-        if (cut > 1 || stored_voxels(tile) > 1) tile.w = round_up(tile.w, together);
-        const int64_t pitch = tile.w + tables.halo(2) + (is_16_bit(problem) ? together : 0);
+        const int64_t together = stream_is_16_bit(problem) ? std::max<int64_t>(stream_stored_voxels(tile), 2) : 1;
+        if (cut > 1 || stream_stored_voxels(tile) > 1) tile.w = round_up(tile.w, together);
+        const int64_t pitch = tile.w + tables.halo(2) + (stream_is_16_bit(problem) ? together : 0);
         if (tile.w > room || cuts(columns, tile.w) != cut) continue;
         tile.h = std::min(rows, 1 + (room - tile.w) / pitch);
         tile.h = cuts(rows, cuts(rows, tile.h));
@@ -223,7 +99,7 @@ void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& 
 /// Blocks: each m64 tile is 8 × 8 voxels.
 void consider_blocks(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
                      StreamTile& best) {
-    const int64_t tiles = tile.m_tiles * kConsumers;
+    const int64_t tiles = tile.m_tiles * kStreamConsumers;
     const int64_t most_h = cuts(tables.q_end[1], 8), most_w = cuts(tables.q_end[2], 8);
     for (tile.blocks_w = 1; tile.blocks_w <= std::min(tiles, most_w); ++tile.blocks_w) {
         tile.blocks_h = std::min(tiles / tile.blocks_w, most_h);

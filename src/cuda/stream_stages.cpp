@@ -1,0 +1,129 @@
+#include "cuda/stream_stages.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace tconv3d::cuda {
+
+namespace {
+
+constexpr int64_t kMostStages = 4;
+constexpr int64_t kMostWeightStages = 8;
+constexpr int64_t kMostBox = 256; // elements of a TMA box along a dimension
+
+/// Groups of taps at least: where fp32 is split, products of few taps are summed up before they are rounded.
+int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
+    return stream_parts(problem) == 2 ? cuts(tables.runs(), 3) : 1;
+}
+
+/// Whether warps gather the positions of src from planes of a channel.
+bool has_planes(const StreamTile& tile) {
+    return tile.source == StreamSource::planes || tile.source == StreamSource::whole;
+}
+
+/// The weights of the largest of that many groups of taps.
+int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t groups) {
+    const std::vector<TapGroup> begins = stream_tap_groups(tables, groups);
+    int64_t most = 0;
+    for (size_t i = 0; i + 1 < begins.size(); ++i) most = std::max(most, begins[i + 1].first_use - begins[i].first_use);
+    return most * tile.steps * stream_parts(problem) * tables.slots * tile.dst_channels * 32;
+}
+
+} // namespace
+
+bool stream_is_16_bit(const Problem& problem) {
+    return bytes_per_element(problem.dtype) == 2;
+}
+
+bool stream_takes_whole_planes(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const int64_t plane = problem.src[1] * problem.src[2];
+    return tile.engine == StreamEngine::wgmma && !problem.channels_last() && tile.h >= tables.q_end[1] &&
+           tile.w >= tables.q_end[2] && plane <= kMostBox && plane * bytes_per_element(problem.dtype) % 16 == 0 &&
+           (!stream_is_16_bit(problem) || problem.src[2] % 2 == 0);
+}
+
+int64_t stream_stored_voxels(const StreamTile& tile) {
+    if (tile.store == StreamStore::quads) return 4;
+    return tile.store == StreamStore::pairs ? 2 : 1;
+}
+
+bool set_stream_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const bool pairs = has_planes(tile) && stream_is_16_bit(problem);
+    tile.lead = pairs && tables.delta_min[2] % 2 != 0 ? 1 : 0;
+    tile.pitch = tile.lead + (tile.blocks_w > 0 ? tile.blocks_w * 8 : tile.w) + tables.halo(2);
+    const int64_t together = std::max<int64_t>(stream_stored_voxels(tile), pairs ? 2 : 1);
+    if (tile.w % together != 0 && tile.w < tables.q_end[2]) return false;
+    tile.pitch = round_up(tile.pitch, together);
+    tile.rows = (tile.blocks_h > 0 ? tile.blocks_h * 8 : tile.h) + tables.halo(1);
+    if (tile.images > 1 && !has_planes(tile)) {
+        while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
+    }
+    const int64_t tiles = tile.m_tiles * kStreamConsumers;
+    const int64_t last = tile.blocks_w > 0 ? (tile.images * tile.rows - tables.halo(1)) * tile.pitch : tiles * 64 + 1;
+    const int64_t reach = tables.halo(1) * tile.pitch + tables.halo(2) + tile.lead;
+    tile.positions = round_up(std::max(tile.images * tile.rows * tile.pitch, last + reach), 8);
+    return tile.pitch <= kMostBox && tile.rows <= kMostBox;
+}
+
+bool set_stream_raw(StreamTile& tile, const Problem& problem) {
+    const int64_t align = 16 / bytes_per_element(problem.dtype);
+    tile.raw_pitch = 0;
+    tile.raw_bytes = 0;
+    tile.raw_stages = 1;
+    if (tile.source == StreamSource::planes) {
+        tile.raw_pitch = round_up(tile.pitch + align - 1, align);
+        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * tile.rows * tile.raw_pitch *
+                                      bytes_per_element(problem.dtype),
+                                  128);
+        tile.raw_stages = 2;
+    } else if (tile.source == StreamSource::whole) {
+        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * problem.src[1] *
+                                      problem.src[2] * bytes_per_element(problem.dtype),
+                                  128);
+        tile.raw_stages = 2;
+    } else if (tile.source == StreamSource::raw_cores) {
+        tile.raw_bytes = 2 * tile.steps * tile.positions * 16;
+        tile.raw_stages = 2;
+    }
+    return tile.raw_pitch <= kMostBox;
+}
+
+bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
+    constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of weights may touch a block behind them
+    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total();
+    tile.stage_bytes = stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
+    for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
+        const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;
+        for (tile.tap_groups = least_tap_groups(problem, tables); tile.tap_groups <= tables.runs();
+             tile.tap_groups += cuts(tile.tap_groups, 2)) {
+            tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, tile.tap_groups);
+            if (tile.weight_stage_bytes <= 0 || room < 3 * tile.weight_stage_bytes) continue;
+            tile.weight_stages = std::min(room / tile.weight_stage_bytes, kMostWeightStages);
+            tile.shared_bytes = shared_limit - room + tile.weight_stages * tile.weight_stage_bytes;
+            while (tile.stages < kMostStages && tile.shared_bytes + tile.stage_bytes <= shared_limit) {
+                ++tile.stages;
+                tile.shared_bytes += tile.stage_bytes;
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+bool set_stream_staged(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    constexpr int64_t kMostBytes = 100 << 10, kWarps = kStreamConsumers * 4;
+    const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
+    const bool together = tables.row_sets.size() == 1;
+    const bool whole_rows = together && tile.images == 1 && tile.w >= tables.q_end[2] && row >= 32;
+    if (stream_has_aligned_rows(problem) || tile.engine != StreamEngine::wgmma || !whole_rows) return false;
+    tile.store = StreamStore::staged;
+    tile.staged_bytes = round_up(tile.h * problem.stride[1] * row + 15, 128) + 32;
+    const int64_t columns = tile.dst_channels / 4;
+    tile.staged_columns = std::min(columns, kWarps);
+    while (columns % tile.staged_columns != 0 || tile.staged_total() > kMostBytes) {
+        if (--tile.staged_columns == 0) return false;
+    }
+    return true;
+}
+
+} // namespace tconv3d::cuda

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "cuda/stream.hpp"
+
+/// How a tile of the streamed kernels lies in shared memory. Each part sets fields of the tile, and says whether it can
+/// be so.
+namespace tconv3d::cuda {
+
+bool stream_is_16_bit(const Problem& problem);
+
+/// Small planes, which the tile has all of: their rows are short, and the copy engine takes its time for each.
+bool stream_takes_whole_planes(const StreamTile& tile, const Problem& problem, const StreamTables& tables);
+
+/// Voxels that are stored at once, and so have to lie in one row of a tile.
+int64_t stream_stored_voxels(const StreamTile& tile);
+
+/// Rows and pitch of a staged plane. Planes of 16-bit elements are arranged by pairs of columns, the first of them
+/// even; columns that are stored at once belong together too; images that the copy engine brings one by one want full
+/// cores.
+bool set_stream_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables);
+
+/// Src as the copy engine brings it, where warps arrange it.
+bool set_stream_raw(StreamTile& tile, const Problem& problem);
+
+/// As few groups of taps as leave room for three stages of weights beside two or three of src.
+bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit);
+
+/// Has the outputs go through shared memory, if the tile has whole rows: they lie up to 15 bytes behind the start of a
+/// channel's bytes, and the channels of a buffer in other banks.
+bool set_stream_staged(StreamTile& tile, const Problem& problem, const StreamTables& tables);
+
+} // namespace tconv3d::cuda
