@@ -107,9 +107,9 @@ std::string reject_extents(const Problem& problem) {
         return "takes slices of fewer than 2^31 outputs, got " + str(dst) + " of " + std::to_string(neighbours) +
                " channels";
     }
-    constexpr int64_t kMostTaps = 92; // a plane of taps of one k step goes into shared memory
+    constexpr int64_t kMostTaps = 92; // those of one k step and 32 channels are less than 99 KiB of shared memory
     if (problem.kernel[1] * problem.kernel[2] > kMostTaps) {
-        return "takes at most 92 taps in a plane, got kernel " + str(problem.kernel);
+        return "takes at most " + std::to_string(kMostTaps) + " taps in a plane, got kernel " + str(problem.kernel);
     }
     constexpr int64_t kMostPhases = 64;
     const Extents& stride = problem.stride;
@@ -193,6 +193,12 @@ StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile) 
     }
     return {{channels, problem.groups, problem.src[2], problem.src[1], problem.src[0] * problem.batch},
             {step / 2, 1, tile.pitch, tile.rows, 1}};
+}
+
+int64_t stream_box_bytes(const Problem& problem, const StreamTile& tile) {
+    int64_t bytes = bytes_per_element(problem.dtype);
+    for (const int64_t extent : stream_map_shape(problem, tile).box) bytes *= extent;
+    return bytes;
 }
 
 std::string reject_stream(const Problem& problem, const Epilogue&, const Device& device) {

@@ -246,6 +246,8 @@ struct StreamMapShape {
 };
 
 StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile);
+/// Of the box.
+int64_t stream_box_bytes(const Problem& problem, const StreamTile& tile);
 
 /// 32-bit words of the packed weight.
 int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile);

@@ -149,13 +149,6 @@ void add_taps(Prelude& prelude, const Problem& problem, const StreamTables& tabl
     prelude.constant("kAccPhases", tables.accumulators);
 }
 
-/// What the copy engine brings at once where it brings planes.
-int64_t raw_box_bytes(const Problem& problem, const StreamTile& tile) {
-    int64_t bytes = bytes_per_element(problem.dtype);
-    for (const int64_t extent : stream_map_shape(problem, tile).box) bytes *= extent;
-    return bytes;
-}
-
 void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     const Extents dst = problem.dst();
     // Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168 for
@@ -201,7 +194,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kRawPitch", tile.raw_pitch)
         .constant("kRawBytes", tile.raw_bytes)
         .constant("kRawStages", tile.raw_stages)
-        .constant("kRawBoxBytes", raw_box_bytes(problem, tile))
+        .constant("kRawBoxBytes", stream_box_bytes(problem, tile))
         .constant("kWholeH", tile.source == StreamSource::whole ? problem.src[1] : 0)
         .constant("kWholeW", tile.source == StreamSource::whole ? problem.src[2] : 0);
 }

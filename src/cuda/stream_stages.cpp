@@ -70,16 +70,9 @@ bool set_stream_raw(StreamTile& tile, const Problem& problem) {
     tile.raw_pitch = 0;
     tile.raw_bytes = 0;
     tile.raw_stages = 1;
-    if (tile.source == StreamSource::planes) {
-        tile.raw_pitch = round_up(tile.pitch + align - 1, align);
-        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * tile.rows * tile.raw_pitch *
-                                      bytes_per_element(problem.dtype),
-                                  128);
-        tile.raw_stages = 2;
-    } else if (tile.source == StreamSource::whole) {
-        tile.raw_bytes = round_up(tile.images * tile.steps * stream_channel_step(problem) * problem.src[1] *
-                                      problem.src[2] * bytes_per_element(problem.dtype),
-                                  128);
+    if (has_planes(tile)) {
+        if (tile.source == StreamSource::planes) tile.raw_pitch = round_up(tile.pitch + align - 1, align);
+        tile.raw_bytes = round_up(stream_box_bytes(problem, tile), 128);
         tile.raw_stages = 2;
     } else if (tile.source == StreamSource::raw_cores) {
         tile.raw_bytes = 2 * tile.steps * tile.positions * 16;
