@@ -20,14 +20,13 @@ int map_type(const Problem& problem) {
 
 TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src) {
     const StreamMapShape shape = stream_map_shape(problem, tile);
-    uint64_t extents[5], strides[4], bytes = static_cast<uint64_t>(bytes_per_element(problem.dtype));
+    uint64_t extents[5], strides[4];
     uint32_t box[5];
     const uint32_t element_strides[] = {1, 1, 1, 1, 1};
     for (size_t i = 0; i < 5; ++i) {
         extents[i] = static_cast<uint64_t>(shape.extents[i]);
         box[i] = static_cast<uint32_t>(shape.box[i]);
-        bytes *= extents[i];
-        if (i < 4) strides[i] = bytes;
+        if (i > 0) strides[i - 1] = static_cast<uint64_t>(shape.strides[i] * bytes_per_element(problem.dtype));
     }
     TensorMap map;
     check(driver().cuTensorMapEncodeTiled(&map, map_type(problem), 5, const_cast<void*>(src), extents, strides, box,
@@ -182,17 +181,17 @@ StreamArgs stream_arguments(const Problem& problem, const StreamTables& tables, 
 
 StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile) {
     const int64_t step = stream_channel_step(problem), channels = problem.src_channels_per_group();
-    if (tile.source == StreamSource::planes) {
-        return {{problem.src[2], problem.src[1], problem.src[0], channels, problem.batch * problem.groups},
-                {tile.raw_pitch, tile.rows, 1, tile.steps * step, tile.images}};
+    const int64_t h = problem.src[1], w = problem.src[2], plane = h * w, volume = problem.src[0] * plane;
+    if (problem.channels_last()) {
+        const int64_t voxel = problem.src_channels;
+        return {{channels, problem.groups, w, h, problem.src[0] * problem.batch},
+                {1, channels, voxel, w * voxel, plane * voxel},
+                {step / 2, 1, tile.pitch, tile.rows, 1}};
     }
-    if (tile.source == StreamSource::whole) {
-        const int64_t plane = problem.src[1] * problem.src[2];
-        return {{plane, problem.src[0], channels, problem.batch * problem.groups, 1},
-                {plane, 1, tile.steps * step, tile.images, 1}};
-    }
-    return {{channels, problem.groups, problem.src[2], problem.src[1], problem.src[0] * problem.batch},
-            {step / 2, 1, tile.pitch, tile.rows, 1}};
+    const bool whole = tile.source == StreamSource::whole;
+    return {{whole ? plane : w, channels, whole ? 1 : h, problem.src[0], problem.batch * problem.groups},
+            {1, volume, whole ? plane : w, plane, channels * volume},
+            {tile.raw_pitch, tile.steps * step, whole ? 1 : tile.rows, 1, tile.images}};
 }
 
 int64_t stream_box_bytes(const Problem& problem, const StreamTile& tile) {

@@ -142,7 +142,6 @@ struct StreamTile {
     int64_t blocks_w;
     int64_t rows; ///< of a staged plane
     int64_t pitch;
-    int64_t lead;      ///< columns in front of those that taps read
     int64_t positions; ///< that a staged plane has room for
     int64_t steps;     ///< k steps of a stage
     int64_t stages;    ///< of src
@@ -238,10 +237,11 @@ struct StreamArgs {
 /// All but the tensors.
 StreamArgs stream_arguments(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
 
-/// What the copy engine sees of src: extents, from the contiguous one on, and the box that is copied at once. Groups
-/// count as images where channels are planes; where channels are contiguous, slices do.
+/// What the copy engine sees of src: extents and strides, from the contiguous dimension on, and the box that is copied
+/// at once. Groups count as images where channels are planes; where channels are contiguous, slices do.
 struct StreamMapShape {
     std::array<int64_t, 5> extents;
+    std::array<int64_t, 5> strides; ///< in elements
     std::array<int64_t, 5> box;
 };
 

@@ -90,8 +90,7 @@ void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& ti
     int64_t use = 0;
     for (const StreamOffset& offset : tables.offsets) {
         for (const StreamRun& run : offset.runs) {
-            offsets.push_back((offset.delta_h - first_delta) * tile.pitch + offset.delta_w - tables.delta_min[2] +
-                              tile.lead);
+            offsets.push_back((offset.delta_h - first_delta) * tile.pitch + offset.delta_w - tables.delta_min[2]);
             uses.push_back(use);
             firsts.push_back(run.first);
             counts.push_back(run.count);
@@ -183,7 +182,6 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kCoreStride", tile.core_stride())
         .constant("kPlaneRows", tile.rows)
         .constant("kPitch", tile.pitch)
-        .constant("kLead", tile.lead)
         .constant("kPositions", tile.positions)
         .constant("kSteps", tile.steps)
         .constant("kStages", tile.stages)

@@ -38,8 +38,7 @@ bool stream_is_16_bit(const Problem& problem) {
 bool stream_takes_whole_planes(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     const int64_t plane = problem.src[1] * problem.src[2];
     return tile.engine == StreamEngine::wgmma && !problem.channels_last() && tile.h >= tables.q_end[1] &&
-           tile.w >= tables.q_end[2] && plane <= kMostBox && plane * bytes_per_element(problem.dtype) % 16 == 0 &&
-           (!stream_is_16_bit(problem) || problem.src[2] % 2 == 0);
+           tile.w >= tables.q_end[2] && plane <= kMostBox && plane * bytes_per_element(problem.dtype) % 16 == 0;
 }
 
 int64_t stream_stored_voxels(const StreamTile& tile) {
@@ -47,20 +46,17 @@ int64_t stream_stored_voxels(const StreamTile& tile) {
     return tile.store == StreamStore::pairs ? 2 : 1;
 }
 
-bool set_stream_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const bool pairs = has_planes(tile) && stream_is_16_bit(problem);
-    tile.lead = pairs && tables.delta_min[2] % 2 != 0 ? 1 : 0;
-    tile.pitch = tile.lead + (tile.blocks_w > 0 ? tile.blocks_w * 8 : tile.w) + tables.halo(2);
-    const int64_t together = std::max<int64_t>(stream_stored_voxels(tile), pairs ? 2 : 1);
+bool set_stream_plane(StreamTile& tile, const StreamTables& tables) {
+    const int64_t together = stream_stored_voxels(tile);
     if (tile.w % together != 0 && tile.w < tables.q_end[2]) return false;
-    tile.pitch = round_up(tile.pitch, together);
+    tile.pitch = round_up((tile.blocks_w > 0 ? tile.blocks_w * 8 : tile.w) + tables.halo(2), together);
     tile.rows = (tile.blocks_h > 0 ? tile.blocks_h * 8 : tile.h) + tables.halo(1);
     if (tile.images > 1 && !has_planes(tile)) {
         while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
     }
     const int64_t tiles = tile.m_tiles * kStreamConsumers;
     const int64_t last = tile.blocks_w > 0 ? (tile.images * tile.rows - tables.halo(1)) * tile.pitch : tiles * 64 + 1;
-    const int64_t reach = tables.halo(1) * tile.pitch + tables.halo(2) + tile.lead;
+    const int64_t reach = tables.halo(1) * tile.pitch + tables.halo(2);
     tile.positions = round_up(std::max(tile.images * tile.rows * tile.pitch, last + reach), 8);
     return tile.pitch <= kMostBox && tile.rows <= kMostBox;
 }
@@ -71,7 +67,12 @@ bool set_stream_raw(StreamTile& tile, const Problem& problem) {
     tile.raw_bytes = 0;
     tile.raw_stages = 1;
     if (has_planes(tile)) {
-        if (tile.source == StreamSource::planes) tile.raw_pitch = round_up(tile.pitch + align - 1, align);
+        const int64_t row =
+            tile.source == StreamSource::whole ? problem.src[1] * problem.src[2] : tile.pitch + align - 1;
+        tile.raw_pitch = round_up(row, align);
+        // Eight channels are loaded at once in 16 bits: an odd multiple of 16 bytes puts them into different banks.
+        const bool even = tile.raw_pitch / align % 2 == 0;
+        if (stream_is_16_bit(problem) && even && tile.raw_pitch + align <= kMostBox) tile.raw_pitch += align;
         tile.raw_bytes = round_up(stream_box_bytes(problem, tile), 128);
         tile.raw_stages = 2;
     } else if (tile.source == StreamSource::raw_cores) {

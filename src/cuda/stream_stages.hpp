@@ -14,10 +14,9 @@ bool stream_takes_whole_planes(const StreamTile& tile, const Problem& problem, c
 /// Voxels that are stored at once, and so have to lie in one row of a tile.
 int64_t stream_stored_voxels(const StreamTile& tile);
 
-/// Rows and pitch of a staged plane. Planes of 16-bit elements are arranged by pairs of columns, the first of them
-/// even; columns that are stored at once belong together too; images that the copy engine brings one by one want full
-/// cores.
-bool set_stream_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables);
+/// Rows and pitch of a staged plane. Columns that are stored at once belong together; images that the copy engine
+/// brings one by one want full cores.
+bool set_stream_plane(StreamTile& tile, const StreamTables& tables);
 
 /// Src as the copy engine brings it, where warps arrange it.
 bool set_stream_raw(StreamTile& tile, const Problem& problem);

@@ -70,7 +70,7 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
     // The kernel counts the outputs of a tile's images in 32 bits.
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
     if (stream_takes_whole_planes(tile, problem, tables)) tile.source = StreamSource::whole;
-    if (!set_stream_plane(tile, problem, tables)) return;
+    if (!set_stream_plane(tile, tables)) return;
     consider_stored(tile, problem, tables, device, best);
     if (set_stream_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, best);
 }
@@ -81,11 +81,11 @@ void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& 
     const int64_t room = tile.m_tiles * kStreamConsumers * 64, rows = tables.q_end[1], columns = tables.q_end[2];
     for (int64_t cut = 1; cut <= std::min<int64_t>(columns, 12); ++cut) {
         tile.images = 1;
-        tile.w = cuts(columns, cut);
-        const int64_t together = stream_is_16_bit(problem) ? std::max<int64_t>(stream_stored_voxels(tile), 2) : 1;
-        if (cut > 1 || stream_stored_voxels(tile) > 1) tile.w = round_up(tile.w, together);
-        const int64_t pitch = tile.w + tables.halo(2) + (stream_is_16_bit(problem) ? together : 0);
+        tile.w = round_up(cuts(columns, cut), stream_stored_voxels(tile));
         if (tile.w > room || cuts(columns, tile.w) != cut) continue;
+        tile.h = 1;
+        if (!set_stream_plane(tile, tables)) continue;
+        const int64_t pitch = tile.pitch;
         tile.h = std::min(rows, 1 + (room - tile.w) / pitch);
         tile.h = cuts(rows, cuts(rows, tile.h));
         consider(tile, problem, tables, device, best);

@@ -61,6 +61,7 @@ std::string launch_source(const Problem& problem, const StreamTables& tables, co
     const Extents dst = problem.dst();
     return "constexpr unsigned char kArguments[] = {" + bytes +
            "};\nconstexpr int64_t kMapExtents[] = " + list(shape.extents) +
+           ";\nconstexpr int64_t kMapStrides[] = " + list(shape.strides) +
            ";\nconstexpr int64_t kMapBox[] = " + list(shape.box) +
            ";\nconstexpr bool kMapRounds = " + (problem.math == MathMode::tf32 ? "true" : "false") + ";\n" +
            constant("kBatch", problem.batch) + constant("kSrcD", problem.src[0]) + constant("kSrcH", problem.src[1]) +

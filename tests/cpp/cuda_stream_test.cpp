@@ -211,13 +211,13 @@ void expect_within_limits(const Problem& problem, StreamEngine engine) {
     const auto [tables, tile] = choice_of(problem, engine);
     const std::string where = problem.str() + ", " + tile.str();
     const int64_t columns = tables.slots * tile.dst_channels;
-    const int64_t reach = (tables.delta_max[1] - tables.delta_min[1]) * tile.pitch + tables.delta_max[2] -
-                          tables.delta_min[2] + tile.lead;
+    const int64_t reach =
+        (tables.delta_max[1] - tables.delta_min[1]) * tile.pitch + tables.delta_max[2] - tables.delta_min[2];
     EXPECT_GT(tile.clocks, 0) << where;
     EXPECT_LE(tile.shared_bytes, device_for(engine).shared_memory_per_block) << where;
     EXPECT_LE(columns * tables.longest_run(), 256) << where;
     EXPECT_EQ(columns % 8, 0) << where;
-    EXPECT_GE(tile.pitch, tile.lead + tile.w + tables.delta_max[2] - tables.delta_min[2]) << where;
+    EXPECT_GE(tile.pitch, tile.w + tables.delta_max[2] - tables.delta_min[2]) << where;
     EXPECT_GE(tile.rows, tile.h + tables.delta_max[1] - tables.delta_min[1]) << where;
     EXPECT_LE(std::max({tile.pitch, tile.rows, tile.raw_pitch, tile.images}), 256) << where << ": no TMA box";
     EXPECT_EQ(tile.raw_pitch * bytes_per_element(problem.dtype) % 16, 0) << where;

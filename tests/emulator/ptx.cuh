@@ -103,10 +103,11 @@ inline void copy_async_arrive(uint32_t shared_barrier) {
     emulator::later([shared_barrier] { emulator::barrier_arrive(shared_barrier); });
 }
 
-/// Extents and box from the contiguous dimension on; rounds to tf32 where the elements are.
+/// Extents, strides and box from the contiguous dimension on; rounds to tf32 where the elements are.
 struct TensorMap {
     const unsigned char* src;
     int64_t extents[5];
+    int64_t strides[5];
     int64_t box[5];
     int bytes;
     bool tf32;
@@ -141,14 +142,13 @@ void copy_bulk_out_wait() {
 /// Puts a box into `to`, in the order of extents.
 inline void read_box(unsigned char* box, const TensorMap& map, const std::array<int64_t, 5>& start, int64_t total) {
     for (int64_t index = 0; index < total; ++index) {
-        int64_t rest = index, place = 0, stride = 1;
+        int64_t rest = index, place = 0;
         bool inside = true;
         for (int i = 0; i < 5; ++i) {
             const int64_t at = start[static_cast<size_t>(i)] + rest % map.box[i];
             rest /= map.box[i];
             inside = inside && at >= 0 && at < map.extents[i];
-            place += at * stride;
-            stride *= map.extents[i];
+            place += at * map.strides[i];
         }
         unsigned char* const to = box + index * map.bytes;
         std::memset(to, 0, static_cast<size_t>(map.bytes));
@@ -162,9 +162,9 @@ inline void read_box(unsigned char* box, const TensorMap& map, const std::array<
     }
 }
 
-inline void copy_box(uint32_t shared_dst, const TensorMap& map, int n, int c, int d, int h, int w,
+inline void copy_box(uint32_t shared_dst, const TensorMap& map, int x4, int x3, int x2, int x1, int x0,
                      uint32_t shared_barrier) {
-    const std::array<int64_t, 5> start = {w, h, d, c, n};
+    const std::array<int64_t, 5> start = {x0, x1, x2, x3, x4};
     const int64_t total = map.box[0] * map.box[1] * map.box[2] * map.box[3] * map.box[4];
     require_aligned(shared_dst, static_cast<uint64_t>(start[0] * map.bytes), map.box[0] * map.bytes);
     emulator::later([=] {
@@ -189,6 +189,11 @@ inline void load_matrices(uint32_t (&matrices)[4], uint32_t shared_row) {
     for (int i = 0; i < 4; ++i)
         matrices[i] = load_shared(all[i * 8 + threadIdx.x % 32 / 4].words[0] + threadIdx.x % 4 * 4);
     emulator::exchanged();
+}
+
+inline void load_matrices_turned(uint32_t (&matrices)[4], uint32_t shared_row) {
+    load_matrices(matrices, shared_row);
+    for (uint32_t& matrix : matrices) matrix = transpose_matrix(matrix);
 }
 
 /// The product of two words, as the elements of `Word` that they hold.
@@ -255,8 +260,7 @@ void multiply_rows(float* sums, int columns, uint64_t a, uint64_t b) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, first = threadIdx.x / 32 % 4 * 16;
     for (int index = 0; index < columns / 2; ++index) {
         const int row = first + index % 4 / 2 * 8 + g, column = index / 4 * 8 + 2 * t + index % 2;
-        for (int k = 0; k < 8; ++k)
-            sums[index] += Word::multiply(operand_word(a, row, k), operand_word(b, column, k));
+        for (int k = 0; k < 8; ++k) sums[index] += Word::multiply(operand_word(a, row, k), operand_word(b, column, k));
     }
 }
 

@@ -108,8 +108,9 @@ int main() {
     static_assert(sizeof the_args == sizeof kArguments);
     the_args.weights = reinterpret_cast<const unsigned char*>(packed.data());
     the_args.src = reinterpret_cast<const unsigned char*>(src.data());
-    the_map = {the_args.src, {}, {}, sizeof(Storage), kMapRounds};
+    the_map = {the_args.src, {}, {}, {}, sizeof(Storage), kMapRounds};
     std::copy_n(kMapExtents, 5, the_map.extents);
+    std::copy_n(kMapStrides, 5, the_map.strides);
     std::copy_n(kMapBox, 5, the_map.box);
     the_output.dst = dst.data();
     the_output.bias = bias.data();

@@ -1,17 +1,17 @@
-// fwd by cells: a thread owns a block of kCellD x kCellH x kCellW outputs, multiples of the strides, so that each of its
-// outputs has a phase that is known at compile time, and reads each src voxel that they share once. Output
-// cell * m + b meets tap j at src (cell / stride) * m + delta, with delta = (b + padding - j * dilation) / stride where
-// that divides. The host lists the deltas, and what each serves: along D, and for the slice of one delta along D, its
-// pairs (output of the cell, tap).
+// fwd by cells: a thread owns a block of kCellD x kCellH x kCellW outputs, multiples of the strides, so that each of
+// its outputs has a phase that is known at compile time, and reads each src voxel that they share once. Output cell * m
+// + b meets tap j at src (cell / stride) * m + delta, with delta = (b + padding - j * dilation) / stride where that
+// divides. The host lists the deltas, and what each serves: along D, and for the slice of one delta along D, its pairs
+// (output of the cell, tap).
 //
 // Neighbouring threads take neighbouring elements of dst. In channels-last kLanes threads share a cell, one channel
-// each; otherwise kLanes is 1. A thread has kCo channels, kLanes apart. A tile of channels, kLanes * kCo, belongs to one
-// group, or each lane to its own (kCo is 1 then).
+// each; otherwise kLanes is 1. A thread has kCo channels, kLanes apart. A tile of channels, kLanes * kCo, belongs to
+// one group, or each lane to its own (kCo is 1 then).
 //
-// Constants from the host: kCell* kStride* kDeltas* kDelta*[] for D, H, W; kUseBegin[] kUseOutput[] kUseTap[] by voxel of
-// a slice, the same with D at the end along D; kKernelD, kPlaneTaps (along H and W); kGroupCi kGroupCo (channels of a
-// group), kGroups, kCo, kLanes, kSpace, kChunk, kSplitsChains, kChannelsLast, kThreads; Offset and UnsignedOffset, the
-// types of positions in a sample; and what output.cuh needs.
+// Constants from the host: kCell* kStride* kDeltas* kDelta*[] for D, H, W; kUseBegin[] kUseOutput[] kUseTap[] by voxel
+// of a slice, the same with D at the end along D; kKernelD, kPlaneTaps (along H and W); kGroupCi kGroupCo (channels of
+// a group), kGroups, kCo, kLanes, kSpace, kChunk, kSplitsChains, kChannelsLast, kThreads; Offset and UnsignedOffset,
+// the types of positions in a sample; and what output.cuh needs.
 #include "output.cuh"
 
 namespace {
@@ -22,8 +22,8 @@ struct CellArgs {
     int64_t src_d, src_h, src_w;
     int64_t dst_d, dst_h, dst_w;
     int64_t cells_d, cells_h, cells_w;
-    int64_t blocks; ///< of cells, for a tile of channels of a sample
-    int64_t items;  ///< blocks times tiles times samples
+    int64_t blocks;  ///< of cells, for a tile of channels of a sample
+    int64_t items;   ///< blocks times tiles times samples
     int64_t aligned; ///< rows of kCellW outputs may move in one access
 };
 
@@ -204,13 +204,14 @@ __device__ __forceinline__ void sum_cell(Sums& totals, const CellArgs& args, con
 }
 
 /// Stores one channel of a cell whose first output is (d, h, w).
-__device__ __forceinline__ void store_cell(const CellArgs& args, const Output& output, const Sums& sums, int i, int64_t n,
-                                           int channel, Offset d, Offset h, Offset w) {
+__device__ __forceinline__ void store_cell(const CellArgs& args, const Output& output, const Sums& sums, int i,
+                                           int64_t n, int channel, Offset d, Offset h, Offset w) {
     const Compute bias = load_bias(output, channel);
     constexpr int kRow = kChannelsLast ? 1 : kCellW; // outputs side by side in memory
 #pragma unroll
     for (int first = 0; first < kVolume; first += kRow) {
-        const Offset at_d = d + first / (kCellH * kCellW), at_h = h + first / kCellW % kCellH, at_w = w + first % kCellW;
+        const Offset at_d = d + first / (kCellH * kCellW), at_h = h + first / kCellW % kCellH,
+                     at_w = w + first % kCellW;
         if (at_d >= static_cast<Offset>(args.dst_d) || at_h >= static_cast<Offset>(args.dst_h)) continue;
         const Offset rest = static_cast<Offset>(args.dst_w) - at_w;
         if (rest <= 0) continue;
@@ -235,7 +236,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         const int64_t n = item / args.blocks / kAllTiles;
         const Channels channels(static_cast<int>(item / args.blocks % kAllTiles));
         const int own = channels.first + lane < channels.end ? channels.first + lane : channels.end - 1;
-        const Storage* const channel = args.src + n * kSrcChannels * src_voxels + own / kGroupCo * kGroupCi * channel_stride;
+        const Storage* const channel =
+            args.src + n * kSrcChannels * src_voxels + own / kGroupCo * kGroupCi * channel_stride;
 
         const Offset cell = static_cast<Offset>(item % args.blocks) * (kThreads / kLanes) + threadIdx.x / kLanes;
         const Offset cells_w = static_cast<Offset>(args.cells_w), cells_h = static_cast<Offset>(args.cells_h);

@@ -87,6 +87,10 @@ __device__ __forceinline__ void store_shared(uint32_t shared_dst, float value) {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared_dst), "f"(value) : "memory");
 }
 
+__device__ __forceinline__ void store_shared(uint32_t shared_dst, uint32_t word) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared_dst), "r"(word) : "memory");
+}
+
 /// Bf16 or F16.
 template <typename Half>
 __device__ __forceinline__ void store_shared(uint32_t shared_dst, Half value) {
@@ -139,6 +143,14 @@ __device__ __forceinline__ void load_matrices(uint32_t (&matrices)[4], uint32_t 
                  : "memory");
 }
 
+/// The same, each of them transposed.
+__device__ __forceinline__ void load_matrices_turned(uint32_t (&matrices)[4], uint32_t shared_row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(shared_row)
+                 : "memory");
+}
+
 /// Turns an 8x8 matrix of 16-bit elements around: a lane gives columns 2t and 2t + 1 of row g and gets those of the
 /// transposed matrix, with g = lane / 4 and t = lane % 4.
 __device__ __forceinline__ uint32_t transpose_matrix(uint32_t matrix) {
@@ -147,7 +159,8 @@ __device__ __forceinline__ uint32_t transpose_matrix(uint32_t matrix) {
     return transposed;
 }
 
-// Fragments, with g = lane / 4 and t = lane % 4: c holds rows g (c[0], c[1]) and g + 8 (c[2], c[3]), columns 2t, 2t + 1.
+// Fragments, with g = lane / 4 and t = lane % 4: c holds rows g (c[0], c[1]) and g + 8 (c[2], c[3]), columns 2t, 2t
+// + 1.
 
 /// c += a * b, m16n8k8. a: rows g, g + 8, g, g + 8 of columns t, t, t + 4, t + 4; b: rows t, t + 4 of column g.
 __device__ __forceinline__ void mma_tf32(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
@@ -234,10 +247,10 @@ struct alignas(64) TensorMap {
 
 /// Copies `bytes`, a multiple of 16, between addresses aligned to 16; the barrier counts them when they have arrived.
 __device__ __forceinline__ void copy_bulk(uint32_t shared_dst, const void* src, int bytes, uint32_t shared_barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_dst),
-                 "l"(src), "r"(bytes), "r"(shared_barrier)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_dst),
+        "l"(src), "r"(bytes), "r"(shared_barrier)
+        : "memory");
 }
 
 /// Copies out of shared memory, with the same rules; then closes the group of such copies of this thread so far.
@@ -256,13 +269,13 @@ __device__ __forceinline__ void copy_bulk_out_wait() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
-/// Copies the box that starts at (n, c, d, h, w) in the order of extents; what lies outside the tensor reads as zero.
-/// The start along w, the contiguous dimension, must fall on 16 bytes.
-__device__ __forceinline__ void copy_box(uint32_t shared_dst, const TensorMap& map, int n, int c, int d, int h, int w,
-                                         uint32_t shared_barrier) {
+/// Copies the box that starts at (x4, ..., x0), x0 along the contiguous dimension; what lies outside the tensor reads
+/// as zero. The start along x0 must fall on 16 bytes.
+__device__ __forceinline__ void copy_box(uint32_t shared_dst, const TensorMap& map, int x4, int x3, int x2, int x1,
+                                         int x0, uint32_t shared_barrier) {
     asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_dst),
-                 "l"(&map), "r"(shared_barrier), "r"(w), "r"(h), "r"(d), "r"(c), "r"(n)
+                 "l"(&map), "r"(shared_barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
                  : "memory");
 }
 

@@ -5,7 +5,7 @@
 //
 // One warpgroup fills the stages (two of its warps copy, two arrange), the others multiply and store.
 // Constants: see stream_shape.cuh, stream_store.cuh and output.cuh; and wgmma<Run>() or multiply_fragments().
-#include "stream_copy.cuh"
+#include "stream_arrange.cuh"
 #include "stream_store.cuh"
 
 namespace {

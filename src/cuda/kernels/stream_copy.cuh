@@ -1,8 +1,7 @@
 #pragma once
 
-// How src and weights get into the stages. The copy engine brings them where addresses allow; where they lie as planes
-// of a channel, or fp32 is to be split, two warps arrange them into cores.
-#include "storage.cuh"
+// How the copy engine brings src and weights: into the stages, or src to where warps arrange it (stream_arrange.cuh).
+// Weights also come by cp.async where there is no copy engine.
 #include "stream_shape.cuh"
 
 namespace {
@@ -46,14 +45,14 @@ __device__ __forceinline__ WeightCopy weight_copy(const Walk& walk, int pass, in
 
 /// The first column of a staged plane.
 __device__ __forceinline__ int first_column(const Item& item) {
-    return item.q_w + kDeltaMinW - kLead;
+    return item.q_w + kDeltaMinW;
 }
 
 /// TMA wants the start of a row on 16 bytes: the box of a plane begins some columns early, where tiles are aligned the
 /// same number for all.
 __device__ __forceinline__ int raw_shift(const Item& item) {
     const int start = kTileW % kRawAlign == 0 ? 0 : item.q_w;
-    return (start + kDeltaMinW - kLead) & (kRawAlign - 1);
+    return (start + kDeltaMinW) & (kRawAlign - 1);
 }
 
 __device__ __forceinline__ int raw_column(const Item& item) {
@@ -64,11 +63,11 @@ __device__ __forceinline__ void copy_src(const Walk& walk, const ptx::TensorMap&
                                          int lane) {
     const Item& item = walk.item();
     const int channel = walk.chunk() * kSteps * kChannelStep, row = item.q_h + kDeltaMinH;
-    const int image = item.n * kGroups + item.group;
-    if constexpr (kSource == kSourcePlanes) {
-        if (lane == 0) ptx::copy_box(to, map, image, channel, walk.slice(), row, raw_column(item), barrier);
-    } else if constexpr (kSource == kSourceWhole) {
-        if (lane == 0) ptx::copy_box(to, map, 0, image, channel, walk.slice(), 0, barrier);
+    if constexpr (kHasPlanes) {
+        constexpr bool kWhole = kSource == kSourceWhole;
+        if (lane == 0)
+            ptx::copy_box(to, map, item.n * kGroups + item.group, walk.slice(), kWhole ? 0 : row, channel,
+                          kWhole ? 0 : raw_column(item), barrier);
     } else {
         constexpr int kCoreChannels = 4 * kWordChannels;
         for (int box = lane; box < 2 * kSteps * kImages; box += 32) {
@@ -139,192 +138,6 @@ __device__ __forceinline__ void load_weights(const StreamArgs& args, const Pipel
         }
         ptx::copy_async_arrive(to.filled(s));
     });
-}
-
-// ---- By warps ----
-
-constexpr int kRawPlane = kSource == kSourceWhole ? kWholeH * kWholeW : kPlaneRows * kRawPitch;
-constexpr int kRawChannelBytes = kRawPlane * (4 / kWordChannels);
-
-/// Where channel 0 of a group lies at a voxel, in planes as the copy engine brings them. Planes that come whole have no
-/// halo.
-struct RawPlace {
-    uint32_t address;
-    bool exists;
-    /// Loads a word of channel c.
-    __device__ __forceinline__ uint32_t load(int c) const {
-        return kSource == kSourcePlanes || exists ? ptx::load_shared(address + c * kRawChannelBytes) : 0;
-    }
-};
-
-__device__ __forceinline__ RawPlace raw_place(uint32_t raw, const Voxel& voxel, int group, int shift) {
-    const int first = (voxel.image * kSteps * kChannelStep + group * 4 * kWordChannels) * kRawPlane;
-    int place = voxel.row * kRawPitch + voxel.column + shift;
-    bool exists = true;
-    if constexpr (kSource == kSourceWhole) {
-        const int h = voxel.row + kDeltaMinH, w = voxel.column + kDeltaMinW - kLead;
-        exists = h >= 0 && h < kWholeH && w >= 0 && w < kWholeW;
-        place = h * kWholeW + w;
-    }
-    return {raw + (first + place) * (4 / kWordChannels), exists};
-}
-
-/// One position in fp32.
-__device__ __forceinline__ Core core_from_plane(const RawPlace& from) {
-    Core core;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) core.words[i] = from.load(i);
-    return core;
-}
-
-/// Two neighbouring positions in 16 bits, of which `first` comes first: a word of a plane has both, a word of a core
-/// has two channels.
-__device__ __forceinline__ void cores_from_plane(Core (&cores)[2], const RawPlace& from, int first) {
-    const uint32_t halves[2] = {first == 0 ? 0x5410u : 0x7632u, first == 0 ? 0x7632u : 0x5410u};
-    uint32_t channels[8];
-#pragma unroll
-    for (int c = 0; c < 8; ++c) channels[c] = from.load(c);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        cores[0].words[i] = __byte_perm(channels[2 * i], channels[2 * i + 1], halves[0]);
-        cores[1].words[i] = __byte_perm(channels[2 * i], channels[2 * i + 1], halves[1]);
-    }
-}
-
-/// The elements of one core row, as words.
-template <typename Load>
-__device__ __forceinline__ Core gather_core(Load load_channel) {
-    Core core;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if constexpr (kWordChannels == 1) {
-            core.words[i] = load_channel(i);
-        } else {
-            core.words[i] = load_channel(2 * i) | load_channel(2 * i + 1) << 16;
-        }
-    }
-    return core;
-}
-
-/// src as it lies, one element at a time: rows that the copy engine cannot take.
-__device__ __forceinline__ Core core_from_src(const Walk& walk, const Voxel& voxel, int group) {
-    using Element = typename Unsigned<4 / kWordChannels>::Type;
-    const StreamArgs& args = walk.args;
-    const int n = walk.item().n + voxel.image;
-    const int h = walk.item().q_h + kDeltaMinH + voxel.row, w = first_column(walk.item()) + voxel.column;
-    const int channel = walk.chunk() * kSteps * kChannelStep + group * 4 * kWordChannels;
-    const bool inside = voxel.image < kImages && n < args.batch && h >= 0 && h < args.src_h && w >= 0 && w < args.src_w;
-    const int64_t area = static_cast<int64_t>(args.src_h) * args.src_w, volume = area * args.depth;
-    const int64_t place = walk.slice() * area + static_cast<int64_t>(h) * args.src_w + w;
-    constexpr int kChannels = kGroups * kCi;
-    const int64_t first =
-        kChannelsLast ? (n * volume + place) * kChannels + walk.item().group * kCi + channel
-                      : (static_cast<int64_t>(n) * kChannels + walk.item().group * kCi + channel) * volume + place;
-    const int64_t stride = kChannelsLast ? 1 : volume;
-    const Element* src = reinterpret_cast<const Element*>(args.src) + first;
-    return gather_core([&](int c) -> uint32_t {
-        return inside && channel + c < kCi ? static_cast<uint32_t>(__ldg(src + c * stride)) : 0u;
-    });
-}
-
-/// Stores one core row: rounded to tf32, or its two parts where fp32 is split, or as it is.
-__device__ __forceinline__ void put_core(uint32_t to, const Core& core) {
-    if constexpr (kParts == 2) {
-        Core high, low;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const float value = __uint_as_float(core.words[i]);
-            high.words[i] = ptx::float_to_tf32(value);
-            low.words[i] = ptx::float_to_tf32(value - __uint_as_float(high.words[i]));
-        }
-        ptx::store_shared(to, high.words);
-        ptx::store_shared(to + kPartBytes, low.words);
-    } else if constexpr (kWordChannels == 1 && kSource == kSourceGlobal) {
-        Core rounded;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) rounded.words[i] = ptx::float_to_tf32(__uint_as_float(core.words[i]));
-        ptx::store_shared(to, rounded.words);
-    } else {
-        ptx::store_shared(to, core.words);
-    }
-}
-
-constexpr int kLoaded = kImages * kPlaneRows * kPitch; // positions
-
-/// Fills the cores of a stage from planes of 16-bit elements, two positions at a time: kLead and an even pitch see to
-/// it that they are one word of a plane. Every other four lanes begin with the second one: together they store to all
-/// banks.
-__device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
-    const int shift = raw_shift(walk.item()), first = thread / 4 % 2;
-#pragma unroll 1
-    for (int position = 2 * thread; position < kLoaded; position += 2 * kArrangingWarps * 32) {
-        const Voxel voxel = voxel_at(position);
-#pragma unroll 1
-        for (int group = 0; group < 2 * kSteps; group += 2) {
-            Core cores[2][2];
-#pragma unroll
-            for (int i = 0; i < 2; ++i) cores_from_plane(cores[i], raw_place(raw, voxel, group + i, shift), first);
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                put_core(to + (group + i / 2) * kPlaneBytes + (position + (first ^ i % 2)) * 16, cores[i / 2][i % 2]);
-        }
-    }
-}
-
-/// The same from fp32. A lane takes a position of two or four groups, all loads before the first store.
-__device__ __forceinline__ void arrange_cores(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
-    constexpr int kAtOnce = kSteps == 1 || kParts == 2 ? 2 : 4;
-    const int shift = raw_shift(walk.item());
-#pragma unroll 1
-    for (int position = thread; position < kLoaded; position += kArrangingWarps * 32) {
-        const Voxel voxel = voxel_at(position);
-#pragma unroll 1
-        for (int group = 0; group < 2 * kSteps; group += kAtOnce) {
-            const int place = group * kPlaneBytes + position * 16;
-            Core cores[kAtOnce];
-#pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) {
-                if constexpr (kHasPlanes) {
-                    cores[i] = core_from_plane(raw_place(raw, voxel, group + i, shift));
-                } else {
-                    ptx::load_shared(cores[i].words, raw + place + i * kPlaneBytes);
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) put_core(to + place + i * kPlaneBytes, cores[i]);
-        }
-    }
-}
-
-/// The same from src as it lies: small planes have fewer positions than there are lanes, but several groups.
-__device__ __forceinline__ void arrange_src(const Walk& walk, uint32_t to, int thread) {
-#pragma unroll 1
-    for (int i = thread; i < kLoaded * 2 * kSteps; i += kArrangingWarps * 32) {
-        const int position = i % kLoaded, group = i / kLoaded;
-        put_core(to + group * kPlaneBytes + position * 16, core_from_src(walk, voxel_at(position), group));
-    }
-}
-
-__device__ __forceinline__ void arrange(const StreamArgs& args, const Pipeline& pipe, int thread) {
-    int s = 0;
-    for (Walk walk(args); !walk.done(); walk.next(), ++s) {
-        if constexpr (kHasRaw) pipe.raw.wait_filled(s);
-        pipe.src.wait_freed(s);
-        const uint32_t to = pipe.src.at(s), raw = kHasRaw ? pipe.raw.at(s) : 0;
-        if constexpr (kSource == kSourceGlobal) {
-            arrange_src(walk, to, thread);
-        } else if constexpr (kHasPlanes && kWordChannels == 2) {
-            arrange_halves(walk, to, raw, thread);
-        } else {
-            arrange_cores(walk, to, raw, thread);
-        }
-        if constexpr (kWgmma) ptx::fence_shared_async();
-        __syncwarp();
-        if (thread % 32 == 0) {
-            ptx::barrier_arrive(pipe.src.filled(s));
-            if constexpr (kHasRaw) ptx::barrier_arrive(pipe.raw.freed(s));
-        }
-    }
 }
 
 } // namespace

@@ -10,7 +10,7 @@
 //   kCi kCo kGroups kChannelStep kSteps             channels of a group, of one k step; k steps of a stage
 //   kCoTile kN kMTiles kConsumers                   columns of a work item: kN = slots * kCoTile; m64 tiles, warpgroups
 //   kImages kTileH kTileW                           positions q of a work item
-//   kPlaneRows kPitch kPositions kLead              the staged plane; columns in front of those that taps read
+//   kPlaneRows kPitch kPositions                    the staged plane
 //   kCoreStride                                     positions between the cores of an m64 tile
 //   kBlocksH kBlocksW                               m64 tiles of an image where cores follow its rows, else 0
 //   kStages kWeightStages kRawStages kRaw…          of src, of weights, of src before warps arrange it
