@@ -65,6 +65,11 @@ void store_shared(uint32_t shared_dst, const Value& value) {
     std::memcpy(emulator::memory() + shared_dst, &value, sizeof value);
 }
 
+template <typename Value>
+void store_shared_if(bool wanted, uint32_t shared_dst, const Value& value) {
+    if (wanted) store_shared(shared_dst, value);
+}
+
 template <typename Words>
 void store_if(bool wanted, void* dst, const Words& words) {
     if (wanted) std::memcpy(dst, &words, sizeof words);

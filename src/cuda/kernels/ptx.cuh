@@ -126,6 +126,18 @@ __device__ __forceinline__ void store_if(bool wanted, void* dst, const uint32_t 
                  "l"(dst), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
 }
 
+__device__ __forceinline__ void store_shared_if(bool wanted, uint32_t shared_dst, float value) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.shared.f32 [%1], %2;}" ::"r"(int(wanted)), "r"(shared_dst),
+                 "f"(value));
+}
+
+/// Bf16 or F16.
+template <typename Half>
+__device__ __forceinline__ void store_shared_if(bool wanted, uint32_t shared_dst, Half value) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.shared.b16 [%1], %2;}" ::"r"(int(wanted)), "r"(shared_dst),
+                 "h"(value.bits));
+}
+
 // ---- Asynchronous copies by the computing threads ----
 
 /// Copies 16 bytes between addresses aligned to it, past L1.

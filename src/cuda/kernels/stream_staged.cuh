@@ -59,7 +59,7 @@ __device__ __forceinline__ void stage_row(const Accumulators& acc, const Output&
                            slice.channel + c, slice.index + c * slice.stride + (offset + w));
             Storage stored;
             store(&stored, value);
-            if (exists) ptx::store_shared(to[i % 2] + i / 2 * (2 * kStagedColumnBytes) + w * kElementBytes, stored);
+            ptx::store_shared_if(exists, to[i % 2] + i / 2 * (2 * kStagedColumnBytes) + w * kElementBytes, stored);
         }
     }
 }
