@@ -67,7 +67,9 @@ at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const Option
     if (problem.batch == 0) return dst;
 
     const at::Tensor dense_src = aligned(src.contiguous(format(problem)));
-    const at::Tensor dense_weight = aligned(weight.contiguous());
+    const bool channels_last = prepared->plan.takes_channels_last_weight() && !weight.is_contiguous() &&
+                               weight.is_contiguous(at::MemoryFormat::ChannelsLast3d);
+    const at::Tensor dense_weight = aligned(channels_last ? weight : weight.contiguous());
     const at::Tensor dense_bias = bias.has_value() && bias->defined() ? aligned(bias->contiguous()) : at::Tensor();
     std::vector<at::Tensor> dense_operands = dense(operands, problem);
     for (at::Tensor& operand : dense_operands) operand = aligned(operand);
@@ -75,6 +77,7 @@ at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const Option
     Arguments arguments;
     arguments.src = dense_src.data_ptr();
     arguments.weight = dense_weight.data_ptr();
+    arguments.weight_channels_last = channels_last;
     if (dense_bias.defined()) arguments.bias = dense_bias.data_ptr();
     arguments.operands = pointers(dense_operands);
     arguments.dst = dst.data_ptr();

@@ -19,6 +19,8 @@ public:
     virtual void load(const Arguments& arguments, void* stream) const = 0;
     virtual void execute(const Arguments& arguments, void* stream, void* workspace) const = 0;
     virtual std::string describe() const = 0;
+    /// Whether Arguments::weight_channels_last may be set.
+    virtual bool takes_channels_last_weight() const { return false; }
 };
 
 /// What will run on a GPU and why. Immutable: one plan may execute from several threads at once.
@@ -31,6 +33,7 @@ public:
     const std::string& implementation() const { return implementation_; }
     const std::vector<Rejection>& rejections() const { return rejections_; }
     size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
+    bool takes_channels_last_weight() const { return kernel_->takes_channels_last_weight(); }
 
     /// workspace: workspace_bytes() of device memory, aligned to 256. Returns when the work is queued on the stream.
     void execute(const Arguments& arguments, void* stream, void* workspace) const;

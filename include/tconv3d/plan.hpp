@@ -20,6 +20,7 @@ namespace tconv3d {
 struct Arguments {
     const void* src = nullptr;
     const void* weight = nullptr;
+    bool weight_channels_last = false; ///< it is (ci, kD, kH, kW, co / g); for plans that say they take it so
     const void* bias = nullptr;
     const void* grad_dst = nullptr;
     std::vector<const void*> operands; ///< tensors of the epilogue, in the order of its steps

@@ -8,6 +8,11 @@ void require_present(const void* pointer, const std::string& what, const std::st
     if (pointer == nullptr) throw Error(who + " needs " + what + ", got a null pointer");
 }
 
+void require_weight_order(bool channels_last, bool takes, const std::string& who) {
+    if (channels_last && !takes)
+        throw Error(who + " takes the weight as (ci, co / g, kD, kH, kW), got weight_channels_last = true");
+}
+
 void require_operands(const Problem& problem, const Epilogue& epilogue, const std::vector<const void*>& operands,
                       const std::string& who) {
     const size_t expected = static_cast<size_t>(epilogue.operand_count());

@@ -58,7 +58,7 @@ public:
     }
 
     void execute(const Arguments& arguments, void* stream, void* workspace) const override {
-        pack(arguments.weight, stream, workspace);
+        pack(arguments, stream, workspace);
         StreamArgs args = args_;
         args.weights = workspace;
         args.src = arguments.src;
@@ -70,14 +70,19 @@ public:
                stream, device_.sm >= 90 ? Start::beside : Start::after);
     }
 
+    bool takes_channels_last_weight() const override { return true; }
+
     std::string describe() const override {
         return std::string(tile_.engine == StreamEngine::wgmma ? "wgmma" : "mma.sync") +
                " streamed along d: " + tile_.str() + (tables_.row_sets.size() > 1 ? ", rows apart" : "");
     }
 
 private:
-    void pack(const void* weight, void* stream, void* packed) const {
-        std::array<void*, 2> kernel_arguments = {static_cast<void*>(&weight), static_cast<void*>(&packed)};
+    void pack(const Arguments& arguments, void* stream, void* packed) const {
+        const void* weight = arguments.weight;
+        int32_t channels_last = arguments.weight_channels_last ? 1 : 0;
+        std::array<void*, 3> kernel_arguments = {static_cast<void*>(&weight), static_cast<void*>(&channels_last),
+                                                 static_cast<void*>(&packed)};
         launch(pack_.get(stream), pack_grid_, {kStreamPackThreads}, kernel_arguments.data(), stream);
     }
 

@@ -123,6 +123,18 @@ TEST(PlanExecute, CountsTheTensorsOfTheEpilogue) {
               "fwd needs operand 0 (channel_mul), got a null pointer");
 }
 
+TEST(PlanExecute, TakesNoWeightInChannelsLast) {
+    Tensor data(DType::f32, 1000);
+    Arguments arguments;
+    arguments.src = arguments.weight = data.data();
+    arguments.dst = data.data();
+    arguments.weight_channels_last = true;
+    SerialExecutor executor;
+    const Plan plan(kProblem);
+    EXPECT_EQ(error_of([&] { plan.execute(arguments, executor); }),
+              "the CPU takes the weight as (ci, co / g, kD, kH, kW), got weight_channels_last = true");
+}
+
 TEST(PlanExecute, ChecksTheWorkspace) {
     const ScopedEnvironment unforced("TCONV3D_IMPL", "");
     const Plan plan(kProblem);

@@ -9,7 +9,7 @@
 
 #include "stream.cuh"
 
-void run_pack(const void* weight, void* packed, int grid_x, int grid_y, int threads);
+void run_pack(const void* weight, bool channels_last, void* packed, int grid_x, int grid_y, int threads);
 
 namespace {
 
@@ -39,6 +39,15 @@ int64_t src_index(int n, int c, int64_t voxel) {
 int64_t dst_index(int n, int c, int64_t voxel) {
     const int64_t voxels = int64_t{1} * kDstD * kDstH * kDstW;
     return kChannelsLast ? (n * voxels + voxel) * kChannels + c : (int64_t{1} * n * kChannels + c) * voxels + voxel;
+}
+
+/// The weight with its channels last.
+std::vector<Storage> channels_last(const std::vector<Storage>& weight) {
+    constexpr size_t kTaps = kKernelD * kKernelH * kKernelW, kInput = kCo * kTaps;
+    std::vector<Storage> turned(weight.size());
+    for (size_t i = 0; i < weight.size(); ++i)
+        turned[i / kInput * kInput + i % kTaps * kCo + i / kTaps % kCo] = weight[i];
+    return turned;
 }
 
 /// Adds what one source voxel and channel contributes.
@@ -102,7 +111,8 @@ int main() {
     std::vector<Storage> dst(expected.size() + 64);
     for (Storage& element : dst) to_storage(kPoison, element);
     std::vector<Core> packed(kPackedBytes / sizeof(Core));
-    run_pack(weight.data(), packed.data(), kPackGridX, kPackGridY, kPackThreads);
+    const std::vector<Storage> given = kChannelsLast ? channels_last(weight) : weight;
+    run_pack(given.data(), kChannelsLast, packed.data(), kPackGridX, kPackGridY, kPackThreads);
 
     std::memcpy(&the_args, kArguments, sizeof the_args);
     static_assert(sizeof the_args == sizeof kArguments);

@@ -46,34 +46,40 @@ __device__ uint32_t staged_weight(uint32_t shared, int ci, int channel, int tap)
     return shared + ((ci * kPackChannels + channel) * kTapStride + tap) * static_cast<int>(sizeof(Element));
 }
 
-/// Where a weight comes from and goes to; `index` counts those of a CTA.
+/// Where a weight comes from and goes to; `index` counts those of a CTA as they lie in the weight, which is
+/// (ci, co, taps), or (ci, taps, co) where its channels are last.
 struct StagedWeight {
     int ci, channel, tap;
-    __device__ explicit StagedWeight(int index)
-        : ci(index / (kPackTaps * kPackChannels)), channel(index / kPackTaps % kPackChannels), tap(index % kPackTaps) {}
+    __device__ StagedWeight(int index, bool channels_last) {
+        ci = index / (kPackTaps * kPackChannels);
+        channel = channels_last ? index % kPackChannels : index / kPackTaps % kPackChannels;
+        tap = channels_last ? index / kPackChannels % kPackTaps : index % kPackTaps;
+    }
 };
 
 /// Zeros for channels and taps that do not exist. Many loads before the first store.
-__device__ void stage_weights(const Storage* weight, const PackItem& item, uint32_t shared) {
+__device__ void stage_weights(const Storage* weight, bool channels_last, const PackItem& item, uint32_t shared) {
     constexpr int kCount = kPackSteps * kChannelStep * kPackChannels * kPackTaps, kAtOnce = 8;
     const int group = item.tile / kCoTiles, co = item.tile % kCoTiles * kCoTile + item.block * kPackChannels;
     const int64_t ci = static_cast<int64_t>(group) * kCi + item.step * kChannelStep;
     const int channels = kCo - co, inputs = kCi - item.step * kChannelStep, taps = kAllTaps - item.first * kPlaneTaps;
-    const Storage* from = weight + (ci * kCo + co) * kAllTaps + item.first * kPlaneTaps;
+    const int channel_stride = channels_last ? 1 : kAllTaps, tap_stride = channels_last ? kCo : 1;
+    const Storage* from = weight + ci * kCo * kAllTaps + co * channel_stride + item.first * kPlaneTaps * tap_stride;
     for (int begin = threadIdx.x; begin < kCount; begin += kAtOnce * blockDim.x) {
         Storage values[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             const int index = begin + i * blockDim.x;
-            const StagedWeight at(index);
+            const StagedWeight at(index, channels_last);
             values[i] = Storage{};
             if (index < kCount && at.ci < inputs && at.channel < channels && at.tap < taps)
-                values[i] = from[(static_cast<int64_t>(at.ci) * kCo + at.channel) * kAllTaps + at.tap];
+                values[i] = from[static_cast<int64_t>(at.ci) * kCo * kAllTaps + at.channel * channel_stride +
+                                 at.tap * tap_stride];
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             const int index = begin + i * blockDim.x;
-            const StagedWeight at(index);
+            const StagedWeight at(index, channels_last);
             if (index < kCount) ptx::store_shared(staged_weight(shared, at.ci, at.channel, at.tap), values[i]);
         }
     }
@@ -130,12 +136,12 @@ __device__ void pack_cores(const PackItem& item, uint32_t shared, uint32_t* pack
 
 } // namespace
 
-extern "C" __global__ void stream_pack(const Storage* weight, uint32_t* packed) {
+extern "C" __global__ void stream_pack(const Storage* weight, int channels_last, uint32_t* packed) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const uint32_t staged = ptx::shared_address(shared);
     const PackItem item(blockIdx.x);
     ptx::let_next_start();
-    stage_weights(weight, item, staged);
+    stage_weights(weight, channels_last != 0, item, staged);
     __syncthreads();
     pack_cores(item, staged, packed);
 }
