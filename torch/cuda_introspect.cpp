@@ -4,6 +4,7 @@
 #include "cuda/cache.hpp"
 #include "cuda/driver.hpp"
 #include "cuda/nvrtc.hpp"
+#include "cuda_plans.hpp"
 #include "cuda_stream.hpp"
 #include "json.hpp"
 #include "ops.hpp"
@@ -64,6 +65,25 @@ std::string cuda_explain(Text problem, Text epilogue, int64_t device) {
     });
 }
 
+std::string cuda_candidates(Text problem, Text epilogue, int64_t device) {
+    return translating_errors([&] {
+        std::vector<std::string> list;
+        for (const cuda::Candidate& candidate :
+             cuda::candidates(Problem::parse(view(problem)), Epilogue::parse(view(epilogue)), static_cast<int>(device)))
+            list.push_back(object({member("implementation", quote(candidate.implementation)),
+                                   member("variant", quote(candidate.variant))}));
+        return array(list);
+    });
+}
+
+void cuda_remember(Text problem, int64_t device, Text implementation, Text variant) {
+    translating_errors([&] {
+        cuda::remember(Problem::parse(view(problem)), static_cast<int>(device),
+                       {std::string(view(implementation)), std::string(view(variant))});
+        forget_cuda_plans(); // some were made without knowing this
+    });
+}
+
 void set_nvrtc_folders(const c10::List<std::string>& folders) {
     cuda::set_nvrtc_folders({folders.begin(), folders.end()});
 }
@@ -72,6 +92,8 @@ void set_nvrtc_folders(const c10::List<std::string>& folders) {
 
 TORCH_LIBRARY_IMPL(tconv3d, CompositeExplicitAutograd, m) {
     m.impl("cuda_explain", cuda_explain);
+    m.impl("cuda_candidates", cuda_candidates);
+    m.impl("cuda_remember", cuda_remember);
     m.impl("cuda_machine", cuda_machine);
     m.impl("set_nvrtc_folders", set_nvrtc_folders);
 }

@@ -37,8 +37,10 @@ std::string key(const Problem& problem, Text epilogue, int device) {
     append(bytes, static_cast<int64_t>(problem.direction));
     append(bytes, device);
     bytes.append(epilogue.data(), epilogue.size());
-    const char* forced = std::getenv("TCONV3D_CUDA_IMPL");
-    if (forced != nullptr) bytes.append(1, '\0').append(forced);
+    for (const char* variable : {"TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_VARIANT"}) {
+        const char* forced = std::getenv(variable);
+        if (forced != nullptr) bytes.append(1, '\0').append(forced);
+    }
     return bytes;
 }
 
@@ -56,6 +58,11 @@ public:
         plans_.emplace(key, std::move(plan));
     }
 
+    void clear() {
+        const std::unique_lock<std::shared_mutex> lock(mutex_);
+        plans_.clear();
+    }
+
 private:
     std::shared_mutex mutex_;
     std::unordered_map<std::string, std::shared_ptr<const CudaPlan>> plans_;
@@ -68,6 +75,10 @@ Plans& plans() {
 }
 
 } // namespace
+
+void forget_cuda_plans() {
+    plans().clear();
+}
 
 std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue, int device) {
     const std::string wanted = key(problem, epilogue, device);

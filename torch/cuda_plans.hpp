@@ -15,4 +15,7 @@ struct CudaPlan {
 /// The plan of the problem on this device, made at the first call. Threads may ask at once.
 std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue, int device);
 
+/// Has all of them made again.
+void forget_cuda_plans();
+
 } // namespace tconv3d::ops

@@ -24,7 +24,9 @@ TORCH_LIBRARY(tconv3d, m) {
     m.def("machine() -> str");
     m.def("problem_facts(str problem) -> str");
 
+    m.def("cuda_candidates(str problem, str epilogue, int device) -> str");
     m.def("cuda_explain(str problem, str epilogue, int device) -> str");
+    m.def("cuda_remember(str problem, int device, str implementation, str variant) -> ()");
     // Initialises the CUDA driver, which the other ops do only for tensors on a GPU.
     m.def("cuda_machine() -> str");
     // Where PyTorch's packages keep NVRTC, best first.

@@ -52,4 +52,18 @@ private:
 /// The names of all implementations, in the order of the list.
 std::vector<std::string> implementations();
 
+/// A way to carry out a problem.
+struct Candidate {
+    std::string implementation;
+    std::string variant; ///< empty where the implementation has only one
+};
+
+/// Those that may be the fastest, the best by estimate first. TCONV3D_CUDA_IMPL and TCONV3D_CUDA_VARIANT make a plan
+/// take one, so that it can be measured.
+std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, int device);
+
+/// Has plans of the problem on such devices take this candidate from now on, in later processes too. Throws Error when
+/// it cannot be written down.
+void remember(const Problem& problem, int device, const Candidate& fastest);
+
 } // namespace tconv3d::cuda

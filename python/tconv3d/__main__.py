@@ -1,4 +1,4 @@
-"""The command line: `python -m tconv3d doctor | explain | bench | precompile | demo`."""
+"""The command line: `python -m tconv3d doctor | explain | bench | precompile | tune | demo`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__
-from .cli import bench, demo, doctor, explain, precompile
+from .cli import bench, demo, doctor, explain, precompile, tune
 
-_COMMANDS = {"doctor": doctor, "explain": explain, "bench": bench, "precompile": precompile, "demo": demo}
+_COMMANDS = {
+    "doctor": doctor,
+    "explain": explain,
+    "bench": bench,
+    "precompile": precompile,
+    "tune": tune,
+    "demo": demo,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -135,12 +135,12 @@ CacheFolder cache_folder() {
     return {"", "none of TCONV3D_CACHE_DIR, XDG_CACHE_HOME and HOME is set"};
 }
 
-Cache::Cache(CacheFolder folder) {
+Cache::Cache(CacheFolder folder, std::string extension) : extension_(std::move(extension)) {
     stats_.folder = std::move(folder);
 }
 
 std::string Cache::file(const Digest& key) const {
-    return stats_.folder.path + "/" + hexadecimal(key) + ".cubin";
+    return stats_.folder.path + "/" + hexadecimal(key) + extension_;
 }
 
 void Cache::count_failure(const std::string& what) {

@@ -27,12 +27,12 @@ struct CacheStats {
     std::string last_failure;
 };
 
-/// Cubins on disk, one file each. Nothing that happens to the folder is an error: a file that is missing, cut short,
-/// damaged or foreign is a miss, and a store that fails leaves the folder as it was. Threads and processes may share
-/// the folder: a file appears under its name complete, by rename.
+/// Files on disk, one for each key: cubins, or what tuning found. Nothing that happens to the folder is an error: a
+/// file that is missing, cut short, damaged or foreign is a miss, and a store that fails leaves the folder as it was.
+/// Threads and processes may share the folder: a file appears under its name complete, by rename.
 class Cache {
 public:
-    explicit Cache(CacheFolder folder);
+    explicit Cache(CacheFolder folder, std::string extension = ".cubin");
 
     std::optional<std::string> load(const Digest& key);
     void store(const Digest& key, const std::string& payload);
@@ -42,11 +42,12 @@ private:
     std::string file(const Digest& key) const;
     void count_failure(const std::string& what);
 
+    std::string extension_;
     mutable std::mutex mutex_;
     CacheStats stats_;
 };
 
-/// The cache in cache_folder(), which is asked once.
+/// The cubins in cache_folder(), which is asked once.
 Cache& disk_cache();
 
 } // namespace tconv3d::cuda

@@ -170,7 +170,8 @@ double cells_cost(const Problem& problem, const Epilogue&, const Device& device)
     return choose_cell_tile(problem, device.multiprocessors).microseconds;
 }
 
-std::unique_ptr<Kernel> prepare_cells(const Problem& problem, const Epilogue& epilogue, const Device& device) {
+std::unique_ptr<Kernel> prepare_cells(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                      const std::string&) {
     return std::make_unique<CellsKernel>(problem, epilogue, device, choose_cell_tile(problem, device.multiprocessors));
 }
 

@@ -39,7 +39,8 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors);
 
 std::string reject_cells(const Problem& problem, const Epilogue& epilogue, const Device& device);
 double cells_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
-std::unique_ptr<Kernel> prepare_cells(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::unique_ptr<Kernel> prepare_cells(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                      const std::string& variant);
 
 KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue, bool has_bias,
                             bool saves_preactivation);

@@ -107,7 +107,8 @@ double direct_cost(const Problem& problem, const Epilogue&, const Device& device
     return kLaunch + std::max(work, problem.bytes() / kBytesPerMicrosecond);
 }
 
-std::unique_ptr<Kernel> prepare_direct(const Problem& problem, const Epilogue& epilogue, const Device& device) {
+std::unique_ptr<Kernel> prepare_direct(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                       const std::string&) {
     return std::make_unique<DirectKernel>(problem, epilogue, device);
 }
 

@@ -12,7 +12,8 @@ namespace tconv3d::cuda {
 
 std::string reject_direct(const Problem& problem, const Epilogue& epilogue, const Device& device);
 double direct_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
-std::unique_ptr<Kernel> prepare_direct(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::unique_ptr<Kernel> prepare_direct(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                       const std::string& variant);
 
 KernelRequest direct_request(const Problem& problem, const Epilogue& epilogue, bool has_bias, bool saves_preactivation);
 

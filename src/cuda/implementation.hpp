@@ -16,7 +16,11 @@ struct Implementation {
     std::string (*reject)(const Problem& problem, const Epilogue& epilogue, const Device& device);
     /// Estimated microseconds; the list is walked for the least.
     double (*cost)(const Problem& problem, const Epilogue& epilogue, const Device& device);
-    std::unique_ptr<Kernel> (*prepare)(const Problem& problem, const Epilogue& epilogue, const Device& device);
+    /// Names of those worth measuring, the best by estimate first; one without a name where there is nothing to choose.
+    std::vector<std::string> (*variants)(const Problem& problem, const Epilogue& epilogue, const Device& device);
+    /// `variant` is one of these; an empty name means the best by estimate.
+    std::unique_ptr<Kernel> (*prepare)(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                       const std::string& variant);
 };
 
 /// The last entry accepts every valid fwd problem.
@@ -26,10 +30,11 @@ const std::vector<Implementation>& implementation_list();
 struct Choice {
     const Implementation* implementation;
     std::vector<Rejection> rejections;
+    std::string variant = ""; ///< empty for the best by estimate
 };
 
-/// The least cost among those that accept a valid problem, the earlier one where two are equal. TCONV3D_CUDA_IMPL names
-/// one to force. Throws Error when none accepts.
+/// What tuning found, else the least cost among those that accept a valid problem, the earlier one where two are equal.
+/// TCONV3D_CUDA_IMPL names one to force, and TCONV3D_CUDA_VARIANT a variant of it. Throws Error when none accepts.
 Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device);
 
 } // namespace tconv3d::cuda

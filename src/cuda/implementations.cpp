@@ -5,12 +5,21 @@
 
 namespace tconv3d::cuda {
 
+namespace {
+
+/// For families that have but one.
+std::vector<std::string> one_variant(const Problem&, const Epilogue&, const Device&) {
+    return {""};
+}
+
+} // namespace
+
 const std::vector<Implementation>& implementation_list() {
     static const std::vector<Implementation> list = {
-        {"stream", reject_stream, stream_cost, prepare_stream},
-        {"mma", reject_mma, mma_cost, prepare_mma},
-        {"cells", reject_cells, cells_cost, prepare_cells},
-        {"direct", reject_direct, direct_cost, prepare_direct},
+        {"stream", reject_stream, stream_cost, stream_variants, prepare_stream},
+        {"mma", reject_mma, mma_cost, mma_variants, prepare_mma},
+        {"cells", reject_cells, cells_cost, one_variant, prepare_cells},
+        {"direct", reject_direct, direct_cost, one_variant, prepare_direct},
     };
     return list;
 }

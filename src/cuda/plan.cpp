@@ -39,7 +39,7 @@ Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device)
     Choice choice = choose(problem_, epilogue_, described);
     implementation_ = choice.implementation->name;
     rejections_ = std::move(choice.rejections);
-    kernel_ = choice.implementation->prepare(problem_, epilogue_, described);
+    kernel_ = choice.implementation->prepare(problem_, epilogue_, described, choice.variant);
 }
 
 void Plan::execute(const Arguments& arguments, void* stream, void* workspace) const {

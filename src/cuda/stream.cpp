@@ -38,9 +38,6 @@ TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src
 
 class StreamKernel final : public Kernel {
 public:
-    StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, StreamEngine engine)
-        : StreamKernel(problem, epilogue, device, choose_stream(problem, device, engine)) {}
-
     StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const StreamChoice& choice)
         : problem_(problem), epilogue_(epilogue), device_(device), tables_(choice.tables), tile_(choice.tile),
           args_(stream_arguments(problem, tables_, tile_)), packed_words_(stream_packed_words(problem, tables_, tile_)),
@@ -74,7 +71,7 @@ public:
 
     std::string describe() const override {
         return std::string(tile_.engine == StreamEngine::wgmma ? "wgmma" : "mma.sync") +
-               " streamed along d: " + tile_.str() + (tables_.row_sets.size() > 1 ? ", rows apart" : "");
+               " streamed along d: " + StreamChoice{tables_, tile_}.name() + "; " + tile_.work();
     }
 
 private:
@@ -156,6 +153,12 @@ double cost(const Problem& problem, const Device& device, StreamEngine engine) {
     return kLaunches + choose_stream(problem, device, engine).tile.clocks / kClocksPerMicrosecond;
 }
 
+std::vector<std::string> variants(const Problem& problem, const Device& device, StreamEngine engine) {
+    std::vector<std::string> names;
+    for (const StreamChoice& candidate : stream_candidates(problem, device, engine)) names.push_back(candidate.name());
+    return names;
+}
+
 std::string capability(const Device& device) {
     return std::to_string(device.sm / 10) + "." + std::to_string(device.sm % 10);
 }
@@ -214,8 +217,14 @@ double stream_cost(const Problem& problem, const Epilogue&, const Device& device
     return cost(problem, device, StreamEngine::wgmma);
 }
 
-std::unique_ptr<Kernel> prepare_stream(const Problem& problem, const Epilogue& epilogue, const Device& device) {
-    return std::make_unique<StreamKernel>(problem, epilogue, device, StreamEngine::wgmma);
+std::vector<std::string> stream_variants(const Problem& problem, const Epilogue&, const Device& device) {
+    return variants(problem, device, StreamEngine::wgmma);
+}
+
+std::unique_ptr<Kernel> prepare_stream(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                       const std::string& variant) {
+    return std::make_unique<StreamKernel>(problem, epilogue, device,
+                                          find_stream(problem, device, StreamEngine::wgmma, variant));
 }
 
 std::string reject_mma(const Problem& problem, const Epilogue&, const Device& device) {
@@ -227,8 +236,14 @@ double mma_cost(const Problem& problem, const Epilogue&, const Device& device) {
     return cost(problem, device, StreamEngine::mma);
 }
 
-std::unique_ptr<Kernel> prepare_mma(const Problem& problem, const Epilogue& epilogue, const Device& device) {
-    return std::make_unique<StreamKernel>(problem, epilogue, device, StreamEngine::mma);
+std::vector<std::string> mma_variants(const Problem& problem, const Epilogue&, const Device& device) {
+    return variants(problem, device, StreamEngine::mma);
+}
+
+std::unique_ptr<Kernel> prepare_mma(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                    const std::string& variant) {
+    return std::make_unique<StreamKernel>(problem, epilogue, device,
+                                          find_stream(problem, device, StreamEngine::mma, variant));
 }
 
 } // namespace tconv3d::cuda

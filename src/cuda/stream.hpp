@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -165,7 +166,9 @@ struct StreamTile {
     int64_t staged_total() const { return kStagedBuffers * staged_columns * 4 * staged_bytes; }
     /// Positions between the cores of an m64 tile.
     int64_t core_stride() const { return blocks_w > 0 ? pitch : 8; }
-    std::string str() const;
+    /// What sets it apart from others of a problem, and what each CTA gets of it.
+    std::string name() const;
+    std::string work() const;
 };
 
 /// Channels of one k step: 32 bytes.
@@ -201,6 +204,11 @@ int64_t stream_sums(const StreamTables& tables, const StreamTile& tile);
 /// Sets what each CTA gets, such that the tile takes the least estimated clocks, and these.
 void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors);
 
+/// Calls `keep` with each tile that fits the device.
+using KeepTile = std::function<void(const StreamTile&)>;
+void each_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device, StreamEngine engine,
+                      const KeepTile& keep);
+
 /// The tile with the least estimated clocks on the device; clocks is 0 when none fits.
 StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,
                               StreamEngine engine);
@@ -209,18 +217,31 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
 struct StreamChoice {
     StreamTables tables;
     StreamTile tile;
+    std::string name() const;
 };
 
 /// The better one of rows together and apart.
 StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine);
 
+/// Those with the least estimated clocks, which are worth measuring: no two of one name, the best first.
+constexpr size_t kStreamCandidates = 8;
+std::vector<StreamChoice> stream_candidates(const Problem& problem, const Device& device, StreamEngine engine,
+                                            size_t most = kStreamCandidates);
+
+/// The candidate of that name; an empty one means choose_stream. Throws Error when there is none.
+StreamChoice find_stream(const Problem& problem, const Device& device, StreamEngine engine, const std::string& name);
+
 std::string reject_stream(const Problem& problem, const Epilogue& epilogue, const Device& device);
 double stream_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
-std::unique_ptr<Kernel> prepare_stream(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::vector<std::string> stream_variants(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::unique_ptr<Kernel> prepare_stream(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                       const std::string& variant);
 
 std::string reject_mma(const Problem& problem, const Epilogue& epilogue, const Device& device);
 double mma_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
-std::unique_ptr<Kernel> prepare_mma(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::vector<std::string> mma_variants(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::unique_ptr<Kernel> prepare_mma(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                    const std::string& variant);
 
 /// kernels/stream_shape.cuh's StreamArgs, byte for byte.
 struct StreamArgs {

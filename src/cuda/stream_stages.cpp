@@ -83,7 +83,7 @@ bool set_stream_raw(StreamTile& tile, const Problem& problem) {
 }
 
 bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
-    constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of weights may touch a block behind them
+    constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of a raw plane may touch what is behind it
     const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total();
     tile.stage_bytes = stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
     for (tile.stages = 3; tile.stages >= 2; --tile.stages) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include "cuda/stream.hpp"
 #include "cuda/stream_stages.hpp"
@@ -48,9 +47,9 @@ StreamStore choose_store(const Problem& problem) {
     return width % 4 == 0 ? StreamStore::quads : StreamStore::pairs;
 }
 
-/// Tries what follows from the geometry and the way of storing, and keeps the tile when it is the best so far.
+/// Tries what follows from the geometry and the way of storing.
 void consider_stored(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-                     StreamTile& best) {
+                     const KeepTile& keep) {
     const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
     const int64_t most_steps = stream_parts(problem) == 2 ? 1 : std::min<int64_t>(4, all_steps);
     for (tile.steps = 1; tile.steps <= most_steps; tile.steps *= 2) {
@@ -58,26 +57,27 @@ void consider_stored(StreamTile tile, const Problem& problem, const StreamTables
         if (!set_stream_raw(tile, problem)) return;
         if (!set_stream_stages(tile, problem, tables, device.shared_memory_per_block)) return;
         estimate_stream(tile, problem, tables, device.multiprocessors);
-        if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
+        tile.windows = stream_packed_words(problem, tables, tile) * 4 > kMostPackedBytes;
+        keep(tile);
     }
 }
 
 /// Tries what follows from the geometry.
 void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-              StreamTile& best) {
+              const KeepTile& keep) {
     if (tile.images > 1 && problem.groups > 1) return;
     const Extents dst = problem.dst();
     // The kernel counts the outputs of a tile's images in 32 bits.
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
     if (stream_takes_whole_planes(tile, problem, tables)) tile.source = StreamSource::whole;
     if (!set_stream_plane(tile, tables)) return;
-    consider_stored(tile, problem, tables, device, best);
-    if (set_stream_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, best);
+    consider_stored(tile, problem, tables, device, keep);
+    if (set_stream_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, keep);
 }
 
 /// Flat tiles: m64 tiles follow the positions, across the ends of rows and images.
 void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-                   StreamTile& best) {
+                   const KeepTile& keep) {
     const int64_t room = tile.m_tiles * kStreamConsumers * 64, rows = tables.q_end[1], columns = tables.q_end[2];
     for (int64_t cut = 1; cut <= std::min<int64_t>(columns, 12); ++cut) {
         tile.images = 1;
@@ -88,17 +88,17 @@ void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& 
         const int64_t pitch = tile.pitch;
         tile.h = std::min(rows, 1 + (room - tile.w) / pitch);
         tile.h = cuts(rows, cuts(rows, tile.h));
-        consider(tile, problem, tables, device, best);
+        consider(tile, problem, tables, device, keep);
         const int64_t plane = (tile.h + tables.halo(1) + 7) * pitch;
         if (cut > 1 || tile.h < rows || plane > room) continue;
         tile.images = std::max<int64_t>(std::min(problem.batch, room / plane), 1);
-        consider(tile, problem, tables, device, best);
+        consider(tile, problem, tables, device, keep);
     }
 }
 
 /// Blocks: each m64 tile is 8 × 8 voxels.
 void consider_blocks(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-                     StreamTile& best) {
+                     const KeepTile& keep) {
     const int64_t tiles = tile.m_tiles * kStreamConsumers;
     const int64_t most_h = cuts(tables.q_end[1], 8), most_w = cuts(tables.q_end[2], 8);
     for (tile.blocks_w = 1; tile.blocks_w <= std::min(tiles, most_w); ++tile.blocks_w) {
@@ -107,18 +107,8 @@ void consider_blocks(StreamTile tile, const Problem& problem, const StreamTables
         tile.h = tile.blocks_h * 8;
         const bool whole = tile.blocks_w == most_w && tile.blocks_h == most_h;
         tile.images = whole ? std::max<int64_t>(std::min(problem.batch, tiles / (most_h * most_w)), 1) : 1;
-        consider(tile, problem, tables, device, best);
+        consider(tile, problem, tables, device, keep);
     }
-}
-
-/// Every phase along H needs taps, or its work items would multiply nothing.
-bool may_be_apart(const Problem& problem, StreamEngine engine) {
-    if (problem.stride[1] == 1 || engine != StreamEngine::wgmma || stream_parts(problem) == 2) return false;
-    const StreamTables tables(problem, StreamRows::apart);
-    for (size_t i = 1; i < tables.row_sets.size(); ++i) {
-        if (tables.row_sets[i].first_pass == tables.row_sets[i - 1].first_pass) return false;
-    }
-    return tables.row_sets.back().first_pass < tables.pass_count();
 }
 
 } // namespace
@@ -161,28 +151,32 @@ int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile) {
     return channels;
 }
 
-std::string StreamTile::str() const {
-    char text[200];
+std::string StreamTile::name() const {
+    char text[120];
     const auto number = [](int64_t value) { return static_cast<long long>(value); };
-    std::snprintf(text, sizeof text,
-                  "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps and %lld groups of taps a stage; %lld CTAs "
-                  "take %lld items each and %lld slices, about %.0f us",
+    std::snprintf(text, sizeof text, "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps a stage%s",
                   number(images), number(h), number(w), blocks_w > 0 ? " in blocks" : "", number(dst_channels),
-                  number(steps), number(tap_groups), number(ctas), number(whole_items / ctas), number(share),
-                  clocks / 1755);
+                  number(steps), store == StreamStore::staged ? ", staged" : "");
     return text;
 }
 
-StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,
-                              StreamEngine engine) {
+std::string StreamTile::work() const {
+    char text[120];
+    const auto number = [](int64_t value) { return static_cast<long long>(value); };
+    std::snprintf(text, sizeof text, "%lld CTAs take %lld items each and %lld slices, about %.0f us", number(ctas),
+                  number(whole_items / ctas), number(share), clocks / 1755);
+    return text;
+}
+
+void each_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device, StreamEngine engine,
+                      const KeepTile& keep) {
     const int64_t channels = round_up(problem.dst_channels_per_group(), 8);
     int64_t turns = 0;
     for (const Ring& ring : tables.rings) turns += std::max<int64_t>(ring.length, 1);
-    StreamTile best{}, tile{};
+    StreamTile tile{};
     tile.engine = engine;
     tile.source = choose_source(problem, engine);
     tile.store = choose_store(problem);
-    tile.windows = false;
     for (tile.dst_channels = 8; tile.dst_channels <= channels; tile.dst_channels += 8) {
         const int64_t n = tables.slots * tile.dst_channels;
         if (n * tables.longest_run() > kMostColumns) break;
@@ -192,12 +186,10 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
             if (stores > kMostUnrolledStores) break;
             const int64_t products = tables.pass_count() * tables.runs() * tile.m_tiles * stream_products(problem);
             if (products > kMostUnrolledProducts) break;
-            consider_flat(tile, problem, tables, device, best);
-            consider_blocks(tile, problem, tables, device, best);
+            consider_flat(tile, problem, tables, device, keep);
+            consider_blocks(tile, problem, tables, device, keep);
         }
     }
-    if (best.dst_channels > 0) best.windows = stream_packed_words(problem, tables, best) * 4 > kMostPackedBytes;
-    return best;
 }
 
 int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
@@ -206,20 +198,6 @@ int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, 
     const int64_t slots = tile.windows ? tables.entries() : tables.rotations * tables.slots;
     return problem.groups * channel_tiles * steps * stream_parts(problem) * tables.pass_count() * tables.uses() *
            slots * tile.dst_channels * 8;
-}
-
-StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine) {
-    const auto choice = [&](StreamRows rows) {
-        StreamTables tables(problem, rows);
-        const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
-        return StreamChoice{std::move(tables), tile};
-    };
-    StreamChoice together = choice(StreamRows::together);
-    if (!may_be_apart(problem, engine)) return together;
-    StreamChoice apart = choice(StreamRows::apart);
-    const bool better =
-        apart.tile.clocks > 0 && (together.tile.clocks <= 0 || apart.tile.clocks < together.tile.clocks);
-    return better ? std::move(apart) : std::move(together);
 }
 
 } // namespace tconv3d::cuda

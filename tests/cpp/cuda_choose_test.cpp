@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "cuda/implementation.hpp"
+#include "cuda/tune.hpp"
+#include "scratch_folder.hpp"
 #include "tensors.hpp"
 
 namespace tconv3d::cuda {
@@ -67,6 +69,59 @@ TEST(CudaChoice, ForcingAnUnknownOrUnableOneIsAnError) {
     EXPECT_NE(message.find("on a made-up GPU: "), std::string::npos) << message;
 }
 
+constexpr const char* kManyTiles = "n2 ci64 co64 16x16x16 k3 s2 p1 op1 bf16";
+
+std::vector<std::string> stream_variants_of(const char* problem) {
+    return implementation_list().front().variants(Problem::parse(problem), {}, made_up_device());
+}
+
+TEST(CudaChoice, TakesWhatTuningRemembered) {
+    const testing::ScratchFolder folder;
+    const ScopedEnvironment cache("TCONV3D_CACHE_DIR", folder / "cache");
+    const std::vector<std::string> variants = stream_variants_of(kManyTiles);
+    ASSERT_GT(variants.size(), 2U);
+    EXPECT_EQ(choose_for(kManyTiles).variant, "");
+    remember(Problem::parse(kManyTiles), made_up_device(), {"stream", variants[2]});
+    const Choice choice = choose_for(kManyTiles);
+    EXPECT_STREQ(choice.implementation->name, "stream");
+    EXPECT_EQ(choice.variant, variants[2]);
+    EXPECT_EQ(choice.rejections.front().reason, "slower than stream when this problem was tuned");
+    const std::unique_ptr<Kernel> kernel =
+        choice.implementation->prepare(Problem::parse(kManyTiles), {}, made_up_device(), choice.variant);
+    EXPECT_NE(kernel->describe().find(variants[2]), std::string::npos) << kernel->describe();
+}
+
+TEST(CudaChoice, IgnoresWhatIsNotToBeHadAnyMore) {
+    const testing::ScratchFolder folder;
+    const ScopedEnvironment cache("TCONV3D_CACHE_DIR", folder / "cache");
+    const std::vector<Candidate> gone = {{"stream", "a tile of long ago"}, {"nothing", ""}, {"", ""}};
+    for (const Candidate& candidate : gone) {
+        remember(Problem::parse(kManyTiles), made_up_device(), candidate);
+        EXPECT_STREQ(choose_for(kManyTiles).implementation->name, "stream");
+        EXPECT_EQ(choose_for(kManyTiles).variant, "");
+    }
+}
+
+TEST(CudaChoice, SaysWhyNothingCanBeRemembered) {
+    const ScopedEnvironment cache("TCONV3D_CACHE", "0");
+    EXPECT_EQ(error_of([] { remember(Problem::parse(kManyTiles), made_up_device(), {"stream", ""}); }),
+              "what was measured cannot be remembered: there is no cache, turned off by TCONV3D_CACHE=0");
+}
+
+TEST(CudaChoice, AVariantCanBeForced) {
+    const ScopedEnvironment forced("TCONV3D_CUDA_IMPL", "stream");
+    const std::string wanted = stream_variants_of(kManyTiles).back();
+    {
+        const ScopedEnvironment variant("TCONV3D_CUDA_VARIANT", wanted);
+        EXPECT_EQ(choose_for(kManyTiles).variant, wanted);
+    }
+    const ScopedEnvironment variant("TCONV3D_CUDA_VARIANT", "no such tile");
+    const std::string message = error_of([] { choose_for(kManyTiles); });
+    for (const std::string& part :
+         {std::string("TCONV3D_CUDA_VARIANT=no such tile names no variant of stream"), wanted})
+        EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
 TEST(CudaChoice, NamesEveryReasonWhenNoneAccepts) {
     const std::string message = error_of([] { choose_for("n1 ci2 co2 1x1x2 k1 s3000000000"); });
     EXPECT_NE(message.find("direct: takes strides below 2147483648, got 3000000000"), std::string::npos) << message;
@@ -84,7 +139,8 @@ TEST(CudaImplementations, NeedNoGpuToPrepare) {
     for (const Implementation& implementation : implementation_list()) {
         if (!implementation.reject(problem, {}, made_up_device()).empty()) continue;
         EXPECT_GT(implementation.cost(problem, {}, made_up_device()), 0) << implementation.name;
-        EXPECT_FALSE(implementation.prepare(problem, {}, made_up_device())->describe().empty()) << implementation.name;
+        EXPECT_FALSE(implementation.prepare(problem, {}, made_up_device(), "")->describe().empty())
+            << implementation.name;
     }
 }
 

@@ -150,9 +150,9 @@ class StreamEmulatedCase : public ::testing::TestWithParam<Case> {};
 
 TEST_P(StreamEmulatedCase, IsExactOnIntegers) {
     const Emulated emulated(Problem::parse(GetParam().problem), GetParam().engine, GetParam().rows);
-    EXPECT_EQ(emulated.tile().store, GetParam().store) << GetParam().problem << ": " << emulated.tile().str();
+    EXPECT_EQ(emulated.tile().store, GetParam().store) << GetParam().problem << ": " << emulated.tile().name();
     ASSERT_TRUE(emulated.compile()) << GetParam().problem;
-    EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << emulated.tile().str();
+    EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << emulated.tile().name();
 }
 
 /// Some of the problem file, each in another mode.
@@ -176,7 +176,7 @@ TEST(StreamEmulated, TakesTheProblemFile) {
         if (!small || !reject_stream(problem, {}, kHopper).empty()) continue;
         const Emulated emulated(problem, kWgmma);
         ASSERT_TRUE(emulated.compile()) << problem.str();
-        EXPECT_TRUE(emulated.execute()) << problem.str() << ": " << emulated.tile().str();
+        EXPECT_TRUE(emulated.execute()) << problem.str() << ": " << emulated.tile().name();
     }
 }
 

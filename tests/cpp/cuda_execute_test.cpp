@@ -121,7 +121,7 @@ struct Execution {
 
     Results run(const Implementation& implementation) const {
         const ContextScope scope(primary_context(device(0)));
-        const auto kernel = implementation.prepare(problem, epilogue, device(0));
+        const auto kernel = implementation.prepare(problem, epilogue, device(0), "");
         const DType dtype = problem.dtype;
         const Buffer device_src(src, dtype), device_weight(weight, dtype), device_bias(bias, dtype);
         std::vector<std::unique_ptr<Buffer>> device_operands;

@@ -8,6 +8,7 @@
 #include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
+#include "tconv3d/error.hpp"
 #include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda {
@@ -209,7 +210,7 @@ void expect_shares_are_all(const Problem& problem, const StreamTables& tables, c
 
 void expect_within_limits(const Problem& problem, StreamEngine engine) {
     const auto [tables, tile] = choice_of(problem, engine);
-    const std::string where = problem.str() + ", " + tile.str();
+    const std::string where = problem.str() + ", " + tile.name();
     const int64_t columns = tables.slots * tile.dst_channels;
     const int64_t reach =
         (tables.delta_max[1] - tables.delta_min[1]) * tile.pitch + tables.delta_max[2] - tables.delta_min[2];
@@ -224,6 +225,23 @@ void expect_within_limits(const Problem& problem, StreamEngine engine) {
     EXPECT_GE(tile.positions, last_row_position(tile) + reach + 1) << where << ": reads past its plane";
     expect_shares_are_all(problem, tables, tile, where);
     expect_covers_its_voxels(tile, where);
+}
+
+TEST(StreamTile, HasCandidatesWithNamesOfTheirOwn) {
+    const Problem problem = Problem::parse("n16 ci64 co128 24x48x48 k3 s2 p1 bf16");
+    const std::vector<StreamChoice> candidates = stream_candidates(problem, kHopper, StreamEngine::wgmma);
+    ASSERT_EQ(candidates.size(), kStreamCandidates);
+    EXPECT_EQ(candidates.front().name(), choose_stream(problem, kHopper, StreamEngine::wgmma).name());
+    std::set<std::string> names;
+    double before = 0;
+    for (const StreamChoice& candidate : candidates) {
+        EXPECT_TRUE(names.insert(candidate.name()).second) << candidate.name();
+        EXPECT_GE(candidate.tile.clocks, before) << candidate.name();
+        before = candidate.tile.clocks;
+        const StreamChoice found = find_stream(problem, kHopper, StreamEngine::wgmma, candidate.name());
+        EXPECT_EQ(found.tile.clocks, candidate.tile.clocks) << candidate.name();
+    }
+    EXPECT_THROW(find_stream(problem, kHopper, StreamEngine::wgmma, "no such tile"), Error);
 }
 
 TEST(StreamTile, StaysWithinTheMachine) {
@@ -249,7 +267,7 @@ TEST(StreamTile, IsChosenForNoImagesToo) {
         if (!reject_stream(problem, {}, kHopper).empty()) continue;
         const auto [tables, tile] = choice_of(problem, StreamEngine::wgmma);
         EXPECT_EQ(stream_items(problem, tables, tile), 0) << problem.str();
-        EXPECT_EQ(tile.ctas, 1) << problem.str() << ", " << tile.str();
+        EXPECT_EQ(tile.ctas, 1) << problem.str() << ", " << tile.name();
     }
 }
 
@@ -281,7 +299,7 @@ void expect_compiles(const Problem& problem, StreamEngine engine) {
     // fp32 has all sums twice: some of what is used once in a slice does not fit.
     const bool split = stream_parts(problem) == 2, strict = engine == StreamEngine::wgmma && !split;
     const int64_t allowed = strict ? 0 : engine == StreamEngine::wgmma ? 512 : split ? 2048 : 128;
-    EXPECT_LE(kernel.spill_bytes, allowed) << problem.str() << ", sm_" << sm << ", " << tile.str();
+    EXPECT_LE(kernel.spill_bytes, allowed) << problem.str() << ", sm_" << sm << ", " << tile.name();
     EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << problem.str() << "\n" << kernel.log;
     EXPECT_EQ(
         compile_for(sm, stream_pack_request(problem, tables, tile, stream_pack(problem, tile, device_for(engine))))

@@ -74,6 +74,7 @@ def test_doctor_goes_on() -> None:
         (("explain", PROBLEM, "--device", "cuda"), "no CUDA GPU"),
         (("bench", "--device", "cuda"), "no CUDA GPU"),
         (("precompile", PROBLEM), "no CUDA GPU"),
+        (("tune", PROBLEM), "no CUDA GPU"),
         (("bench", "--dtype", "tf32"), "tf32"),
     ],
     ids=str,

@@ -13,6 +13,11 @@ import pytest
 import torch
 
 from tconv3d import _library
+from tconv3d.cli.cases import gpu_tensors, parameters, tconv3d_fwd
+from tconv3d.cli.modes import in_mode, switch_tf32
+from tconv3d.cli.tune import candidates
+from tconv3d.fallback import torch_conv_transpose3d
+from tconv3d.problem import Problem
 
 if not torch.cuda.is_available():
     pytest.skip("PyTorch sees no CUDA GPU", allow_module_level=True)
@@ -69,6 +74,35 @@ def test_any_cache_folder_will_do(folder: str, tmp_path: Path) -> None:
     )
     in_a_process(code, TCONV3D_CACHE_DIR=folder or str(tmp_path / "cache"))
     assert folder or list((tmp_path / "cache").iterdir())
+
+
+def test_tuning_is_remembered(tmp_path: Path) -> None:
+    run = "import sys; from tconv3d.__main__ import main; sys.exit(main({}))"
+    problem = "n1 ci16 co16 4x8x16 k3 s2 p1 bf16"
+    tuned = in_a_process(run.format(["tune", problem, "--seconds", "0.01"]), TCONV3D_CACHE_DIR=str(tmp_path))
+    fastest = tuned.split("remembered: ")[1].split(",")[0]
+    assert len(list(tmp_path.glob("*.tuned"))) == 1
+    explain = run.format(["explain", problem, "--device", "cuda", "--no-measure"])
+    explained = in_a_process(explain, TCONV3D_CACHE_DIR=str(tmp_path))
+    assert explained.split("implementation ")[1].split(":")[0].strip() == fastest.split(":")[0]
+    assert "when this problem was tuned" in explained
+    assert "when this problem was tuned" not in in_a_process(explain, TCONV3D_CACHE_DIR=str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize(
+    "text", ["n2 ci24 co20 3x6x16 k3 s2 p1", "n1 ci32 co16 4x9x8 k3 p1", "n3 ci16 co24 4x4x4 k4 s2 p1"]
+)
+@pytest.mark.parametrize("mode", ["tf32", "bf16"])
+def test_every_candidate_is_exact(text: str, mode: str) -> None:
+    problem = in_mode(Problem.parse(text), mode)
+    switch_tf32(mode)
+    src, weight = (tensor.mul(2).round() for tensor in gpu_tensors(problem))
+    exact = torch_conv_transpose3d(src.cpu().float(), weight.cpu().float(), None, *parameters(problem))
+    all_candidates = candidates(problem)
+    assert len(all_candidates) > 3
+    for candidate in all_candidates:
+        with candidate.forced():
+            assert torch.equal(tconv3d_fwd(problem, src, weight).cpu(), exact.to(src.dtype)), str(candidate)
 
 
 def test_the_command_line(tmp_path: Path) -> None:

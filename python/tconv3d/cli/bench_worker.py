@@ -17,7 +17,7 @@ from torch import Tensor
 from ..fallback import torch_conv_transpose3d
 from ..problem import Problem
 from .bench_row import device_us
-from .cases import GPU_TOLERANCE, parameters, random_tensor, relative_error
+from .cases import GPU_TOLERANCE, gpu_tensors, parameters, relative_error, tconv3d_fwd
 from .gpu import measure, measure_gpu_rates, sets_past_l2
 from .modes import mode_of, switch_tf32
 
@@ -79,8 +79,8 @@ def _measure_all(work: Work) -> None:
 def _measure(problem: Problem, side: Side, work: Work) -> dict[str, Any]:
     switch_tf32(mode_of(problem))
     sets = sets_past_l2(float(problem.facts()["bytes"]))
-    tensors = [_tensors(problem) for _ in range(sets)]
-    compute = _tconv3d if side.tconv3d else _torch
+    tensors = [gpu_tensors(problem) for _ in range(sets)]
+    compute = tconv3d_fwd if side.tconv3d else _torch
 
     def call(index: int) -> Tensor:
         return compute(problem, *tensors[index])
@@ -94,16 +94,6 @@ def _measure(problem: Problem, side: Side, work: Work) -> dict[str, Any]:
         answer["error"] = _error(problem, *tensors[0])
         answer["agrees"] = answer["error"] <= GPU_TOLERANCE[mode_of(problem)]
     return answer
-
-
-def _tensors(problem: Problem) -> tuple[Tensor, Tensor]:
-    src = random_tensor(problem, (problem.batch, problem.src_channels, *problem.src), "cuda")
-    weight_shape = (problem.src_channels, problem.dst_channels // problem.groups, *problem.kernel)
-    return src, random_tensor(problem, weight_shape, "cuda")
-
-
-def _tconv3d(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
-    return torch.ops.tconv3d.fwd(src, weight, None, *parameters(problem), "", [])  # type: ignore[no-any-return]
 
 
 def _torch(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
@@ -120,7 +110,7 @@ def _implementation(problem: Problem) -> tuple[str, str]:
 
 def _error(problem: Problem, src: Tensor, weight: Tensor) -> float:
     """Compared one sample at a time: in double precision a whole batch may not fit."""
-    ours, theirs = _tconv3d(problem, src, weight), _torch(problem, src, weight)
+    ours, theirs = tconv3d_fwd(problem, src, weight), _torch(problem, src, weight)
     return max(map(relative_error, torch.split(ours, 1), torch.split(theirs, 1)))
 
 

@@ -86,3 +86,14 @@ def parameters(problem: Problem) -> tuple[list[int], list[int], list[int], int, 
 def random_tensor(problem: Problem, shape: tuple[int, ...], device: str = "cpu") -> Tensor:
     values = torch.randn(shape, device=device).to(DTYPES[problem.dtype])
     return values.contiguous(memory_format=LAYOUTS[problem.layout])
+
+
+def gpu_tensors(problem: Problem) -> tuple[Tensor, Tensor]:
+    """Src and weight on the GPU."""
+    src = random_tensor(problem, (problem.batch, problem.src_channels, *problem.src), "cuda")
+    weight_shape = (problem.src_channels, problem.dst_channels // problem.groups, *problem.kernel)
+    return src, random_tensor(problem, weight_shape, "cuda")
+
+
+def tconv3d_fwd(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
+    return torch.ops.tconv3d.fwd(src, weight, None, *parameters(problem), "", [])  # type: ignore[no-any-return]

@@ -4,52 +4,32 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from .. import _library
-from ..problem import DTYPES, LAYOUTS, NamedProblem, Problem, find_file, read_file
+from ..problem import DTYPES, LAYOUTS, Problem
+from . import listed
 from .cases import parameters
 from .gpu import require_gpu
-from .modes import MODES, in_mode, mode_of, switch_tf32
+from .modes import mode_of, switch_tf32
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("problems", nargs="+", metavar="PROBLEM", help="problem strings, or files of them")
-    parser.add_argument("--dtype", metavar="LIST", help=f"of {', '.join(MODES)}; default: the problems' own")
-    parser.add_argument("--layout", metavar="LIST", help=f"of {', '.join(LAYOUTS)}; default: the problems' own")
+    listed.add_arguments(parser)
     parser.add_argument("--epilogue", default="", metavar="TEXT", help='such as "clamp(min=-1) div(2)"')
 
 
 def run(options: argparse.Namespace) -> int:
     _library.require()
     require_gpu()
-    cases = [case for text in options.problems for named in _read(text) for case in _variants(named, options)]
+    cases = listed.listed(options)
     folder = _library.cuda_machine()["cache"]["folder"]
     print(f"{len(cases)} problems for {torch.cuda.get_device_name()}, into {folder or 'no cache'}")
     for index, case in enumerate(cases, start=1):
         print(f"[{index:>3}/{len(cases)}] {case.name}: {_compile(case.problem, options.epilogue)}", flush=True)
     return 0
-
-
-def _read(text: str) -> list[NamedProblem]:
-    """A problem string has blanks; a file, or the name of one that comes with tconv3d, has none."""
-    return [NamedProblem(text, Problem.parse(text), "")] if " " in text else read_file(find_file(text))
-
-
-def _variants(named: NamedProblem, options: argparse.Namespace) -> list[NamedProblem]:
-    modes = options.dtype.split(",") if options.dtype else [mode_of(named.problem)]
-    layouts = options.layout.split(",") if options.layout else [named.problem.layout]
-    for word in (*modes, *layouts):
-        if word not in MODES and word not in LAYOUTS:
-            raise ValueError(f"unknown dtype or layout '{word}'; known: {', '.join((*MODES, *LAYOUTS))}")
-    return [
-        NamedProblem(f"{named.name} {mode} {layout}", replace(in_mode(named.problem, mode), layout=layout), named.why)
-        for mode in modes
-        for layout in layouts
-    ]
 
 
 def _compile(problem: Problem, epilogue: str) -> str:

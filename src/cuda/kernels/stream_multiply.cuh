@@ -95,13 +95,12 @@ __device__ __forceinline__ void multiply_blocks(Accumulators& acc, const uint32_
                                                 uint32_t weights, int part_bytes) {
     constexpr int kBlocks = kRunCount[Run] * kN / 8;
     if constexpr (Block < kBlocks) {
-        const int lane = threadIdx.x % 32;
+        // The last block may have no neighbour, and is loaded twice.
+        const int lane = threadIdx.x % (Block + 1 < kBlocks ? 32 : 16);
         uint32_t b[kParts][4];
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-            // Past the last block its neighbour's weights are read, and not used.
+        for (int part = 0; part < kParts; ++part)
             ptx::load_matrices(b[part], weights + part * part_bytes + Block * 256 + lane * 16);
-        }
         const uint32_t left[2] = {b[0][0], b[0][1]}, right[2] = {b[0][2], b[0][3]};
         multiply_block<Run, Block>(acc, a[0], left);
         if constexpr (Block + 1 < kBlocks) multiply_block<Run, Block + 1>(acc, a[0], right);

@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "cuda/stream.hpp"
+#include "tconv3d/error.hpp"
+
+namespace tconv3d::cuda {
+
+namespace {
+
+/// Every phase along H needs taps, or its work items would multiply nothing.
+bool may_be_apart(const Problem& problem, StreamEngine engine) {
+    if (problem.stride[1] == 1 || engine != StreamEngine::wgmma || stream_parts(problem) == 2) return false;
+    const StreamTables tables(problem, StreamRows::apart);
+    for (size_t i = 1; i < tables.row_sets.size(); ++i) {
+        if (tables.row_sets[i].first_pass == tables.row_sets[i - 1].first_pass) return false;
+    }
+    return tables.row_sets.back().first_pass < tables.pass_count();
+}
+
+/// Rows together, and apart where that may be.
+std::vector<StreamTables> all_tables(const Problem& problem, StreamEngine engine) {
+    std::vector<StreamTables> all;
+    all.emplace_back(problem, StreamRows::together);
+    if (may_be_apart(problem, engine)) all.emplace_back(problem, StreamRows::apart);
+    return all;
+}
+
+} // namespace
+
+std::string StreamChoice::name() const {
+    return tile.name() + (tables.row_sets.size() > 1 ? ", rows apart" : "");
+}
+
+StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,
+                              StreamEngine engine) {
+    StreamTile best{};
+    each_stream_tile(problem, tables, device, engine, [&](const StreamTile& tile) {
+        if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
+    });
+    return best;
+}
+
+StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine) {
+    std::vector<StreamChoice> choices;
+    for (StreamTables& tables : all_tables(problem, engine)) {
+        const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
+        choices.push_back({std::move(tables), tile});
+    }
+    const auto better = [](const StreamChoice& a, const StreamChoice& b) {
+        return a.tile.clocks > 0 && (b.tile.clocks <= 0 || a.tile.clocks < b.tile.clocks);
+    };
+    return *std::min_element(choices.begin(), choices.end(), better);
+}
+
+std::vector<StreamChoice> stream_candidates(const Problem& problem, const Device& device, StreamEngine engine,
+                                            size_t most) {
+    std::multimap<double, StreamChoice> by_clocks;
+    for (const StreamTables& tables : all_tables(problem, engine)) {
+        std::multimap<double, StreamTile> tiles;
+        each_stream_tile(problem, tables, device, engine,
+                         [&](const StreamTile& tile) { tiles.emplace(tile.clocks, tile); });
+        std::set<std::string> names;
+        for (const auto& [clocks, tile] : tiles) {
+            if (names.size() == most) break;
+            if (names.insert(tile.name()).second) by_clocks.emplace(clocks, StreamChoice{tables, tile});
+        }
+    }
+    std::vector<StreamChoice> candidates;
+    for (auto& [clocks, choice] : by_clocks)
+        if (candidates.size() < most) candidates.push_back(std::move(choice));
+    return candidates;
+}
+
+StreamChoice find_stream(const Problem& problem, const Device& device, StreamEngine engine, const std::string& name) {
+    if (name.empty()) return choose_stream(problem, device, engine);
+    for (StreamChoice& candidate : stream_candidates(problem, device, engine))
+        if (candidate.name() == name) return std::move(candidate);
+    throw Error("no tile '" + name + "' is among the best estimated ones for " + problem.str());
+}
+
+} // namespace tconv3d::cuda

@@ -1,0 +1,62 @@
+#include "cuda/tune.hpp"
+
+#include <map>
+#include <utility>
+
+#include "cuda/cache.hpp"
+#include "cuda/implementation.hpp"
+#include "cuda/sha256.hpp"
+#include "tconv3d/error.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+Cache tuned_cache() {
+    return Cache(cache_folder(), ".tuned");
+}
+
+/// By the device's name: what is fastest on one is so on all of them.
+Digest key(const Problem& problem, const Device& device) {
+    return sha256("tuned\n" + device.name + "\n" + problem.str());
+}
+
+} // namespace
+
+std::optional<Candidate> remembered(const Problem& problem, const Device& device) {
+    const std::optional<std::string> found = tuned_cache().load(key(problem, device));
+    if (!found) return std::nullopt;
+    const size_t end = found->find('\n');
+    if (end == std::string::npos) return std::nullopt;
+    return Candidate{found->substr(0, end), found->substr(end + 1)};
+}
+
+std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, int device) {
+    constexpr double kHopeless = 1.5; // times the least estimated time
+    const Device& described = cuda::device(device);
+    std::multimap<double, const Implementation*> accepting;
+    for (const Implementation& implementation : implementation_list())
+        if (implementation.reject(problem, epilogue, described).empty())
+            accepting.emplace(implementation.cost(problem, epilogue, described), &implementation);
+    std::vector<Candidate> all;
+    for (const auto& [cost, implementation] : accepting) {
+        if (cost > kHopeless * accepting.begin()->first) break;
+        for (std::string& variant : implementation->variants(problem, epilogue, described))
+            all.push_back({implementation->name, std::move(variant)});
+    }
+    return all;
+}
+
+void remember(const Problem& problem, const Device& device, const Candidate& fastest) {
+    Cache cache = tuned_cache();
+    cache.store(key(problem, device), fastest.implementation + "\n" + fastest.variant);
+    const CacheStats stats = cache.stats();
+    if (stats.stores == 0)
+        throw Error("what was measured cannot be remembered: " +
+                    (stats.folder.path.empty() ? "there is no cache, " + stats.folder.reason : stats.last_failure));
+}
+
+void remember(const Problem& problem, int device, const Candidate& fastest) {
+    remember(problem, cuda::device(device), fastest);
+}
+
+} // namespace tconv3d::cuda
