@@ -31,7 +31,8 @@ std::optional<Candidate> remembered(const Problem& problem, const Device& device
 }
 
 std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, int device) {
-    constexpr double kHopeless = 1.5; // times the least estimated time
+    // How far estimates may be off: short ones by more of their time.
+    constexpr double kFactor = 1.5, kMicroseconds = 10;
     const Device& described = cuda::device(device);
     std::multimap<double, const Implementation*> accepting;
     for (const Implementation& implementation : implementation_list())
@@ -39,7 +40,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilog
             accepting.emplace(implementation.cost(problem, epilogue, described), &implementation);
     std::vector<Candidate> all;
     for (const auto& [cost, implementation] : accepting) {
-        if (cost > kHopeless * accepting.begin()->first) break;
+        if (cost > kFactor * accepting.begin()->first + kMicroseconds) break;
         for (std::string& variant : implementation->variants(problem, epilogue, described))
             all.push_back({implementation->name, std::move(variant)});
     }
