@@ -41,8 +41,8 @@ public:
     StreamKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const StreamChoice& choice)
         : problem_(problem), epilogue_(epilogue), device_(device), tables_(choice.tables), tile_(choice.tile),
           args_(stream_arguments(problem, tables_, tile_)), packed_words_(stream_packed_words(problem, tables_, tile_)),
-          pack_grid_(stream_pack_grid(stream_pack(problem, tile_, device), packed_words_, device)),
-          pack_(device, stream_pack_request(problem, tables_, tile_, stream_pack(problem, tile_, device))),
+          parcels_(stream_pack(problem, tile_, device)), pack_grid_(stream_pack_grid(parcels_, packed_words_, device)),
+          pack_(device, stream_pack_request(problem, tables_, tile_, parcels_)),
           variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
                         return stream_request(problem, tables_, tile_, epilogue, has_bias, saves_preactivation);
                     })) {}
@@ -90,6 +90,7 @@ private:
     StreamTile tile_;
     StreamArgs args_;
     int64_t packed_words_;
+    StreamPack parcels_;
     Dim3 pack_grid_;
     LoadedFunction pack_;
     Variants variants_;

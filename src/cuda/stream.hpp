@@ -173,7 +173,8 @@ struct StreamTile {
 
 /// Channels of one k step: 32 bytes.
 int64_t stream_channel_step(const Problem& problem);
-/// k steps of all stages of a slice.
+/// Stages of a slice, and k steps of them all.
+int64_t stream_chunks(const Problem& problem, const StreamTile& tile);
 int64_t stream_all_steps(const Problem& problem, const StreamTile& tile);
 /// 2 where fp32 is multiplied as a sum of two tf32 parts.
 int64_t stream_parts(const Problem& problem);

@@ -1,10 +1,36 @@
 #include <algorithm>
 
 #include "cuda/stream.hpp"
+#include "cuda/stream_stages.hpp"
 
 namespace tconv3d::cuda {
 
 namespace {
+
+/// What it takes to bring the cores of src into a stage, in clocks.
+struct Bringing {
+    double core_row; ///< 16 bytes of a position
+    double lost;     ///< how much of that the others lose
+    double raw_row;  ///< that the copy engine brings, in planes
+    double wait;     ///< of each stage
+};
+
+Bringing bringing(const StreamTile& tile, const Problem& problem) {
+    switch (tile.source) {
+    case StreamSource::cores:
+        return {1.5, 0.15, 0, 60};
+    case StreamSource::global:
+        return {9, 0.15, 0, 450};
+    case StreamSource::raw_cores:
+        return {1.3, 0.15, 0, 450};
+    case StreamSource::planes:
+    case StreamSource::whole:
+        break;
+    }
+    const bool whole = tile.source == StreamSource::whole;
+    if (stream_is_16_bit(problem)) return {0.84, 0, whole ? 0 : 0.2, 470};
+    return {1.3, 0.15, whole ? 0 : 1.5, 450};
+}
 
 /// Clocks of one stage on one multiprocessor, of a work item with that many passes. Tensor cores, what brings the cores
 /// of src, by warps or by the copy engine, and all copies run side by side, and bringing cores keeps shared memory from
@@ -24,19 +50,17 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
         }
     }
     const double core_rows = static_cast<double>(tile.images * tile.rows * tile.pitch * 2 * tile.steps);
-    const double arrange = core_rows * (tile.source == StreamSource::global  ? 9
-                                        : tile.source == StreamSource::cores ? 1.5
-                                                                             : 1.3);
+    const Bringing bring = bringing(tile, problem);
+    const double cores = bring.core_row * core_rows;
     const double weights =
         passes * static_cast<double>(tile.steps * stream_parts(problem) * tables.uses()) * columns * 32;
     const int64_t channels = tile.steps * stream_channel_step(problem);
-    const int64_t rows = tile.source == StreamSource::planes ? tile.images * channels * tile.rows : 0;
-    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 35 + 1.5 * static_cast<double>(rows);
-    const double stage_wait = tile.source == StreamSource::cores ? 60 : 450;
+    const double raw_rows = static_cast<double>(tile.images * channels * tile.rows);
+    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 35 + bring.raw_row * raw_rows;
     const double group_wait = stream_parts(problem) == 2 ? 400
                                                          : 11 + 205 / static_cast<double>(tile.weight_stages - 1) +
                                                                41 * static_cast<double>(tile.steps);
-    return std::max({tensor, arrange, copied}) + 0.15 * arrange + stage_wait +
+    return std::max({tensor, cores, copied}) + bring.lost * cores + bring.wait +
            group_wait * passes * static_cast<double>(tile.tap_groups);
 }
 
@@ -84,9 +108,7 @@ public:
     ItemClocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables, double passes)
         : depth_(tables.q_end[0]), src_depth_(problem.src[0]), delta_min_(tables.delta_min[0]),
           delta_max_(tables.delta_max[0]),
-          per_slice_(
-              stage_clocks(tile, problem, tables, passes) *
-              static_cast<double>(cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps))),
+          per_slice_(stage_clocks(tile, problem, tables, passes) * static_cast<double>(stream_chunks(problem, tile))),
           stores_(store_clocks(tile, problem, tables)) {}
 
     double of_whole() const { return of(slices(0, depth_), depth_); }

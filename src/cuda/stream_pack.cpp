@@ -10,6 +10,21 @@ namespace tconv3d::cuda {
 
 namespace {
 
+/// The tap (h, w) of each use.
+void add_use_taps(Prelude& prelude, const StreamTables& tables) {
+    std::vector<int64_t> tap_h, tap_w;
+    for (const StreamPass& pass : tables.passes) {
+        for (const StreamOffset& offset : tables.offsets) {
+            for (const StreamUse& use : offset.uses) {
+                tap_h.push_back(pass.tap_h + use.tap_h);
+                tap_w.push_back(use.tap_w);
+            }
+        }
+    }
+    prelude.array("kUseTapH", tap_h);
+    prelude.array("kUseTapW", tap_w);
+}
+
 /// The blocks of a stage: passes, and their groups of taps, one after another; in a group k steps and parts.
 void add_blocks(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
@@ -81,6 +96,7 @@ KernelRequest stream_pack_request(const Problem& problem, const StreamTables& ta
                                   const StreamPack& pack) {
     Prelude prelude = stream_constants(problem, tables, tile);
     prelude.constant("kPackSteps", pack.steps).constant("kPackTapsD", pack.taps_d);
+    add_use_taps(prelude, tables);
     add_blocks(prelude, problem, tables, tile);
     add_places(prelude, problem, tables, tile);
     prelude.add(output_source(problem, {}, false, false));

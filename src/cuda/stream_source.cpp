@@ -113,16 +113,9 @@ void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& ti
 }
 
 void add_passes(Prelude& prelude, const StreamTables& tables, const StreamTile& tile, int64_t first_delta) {
-    std::vector<int64_t> offsets, tap_h, tap_w, set_phase, set_pass;
-    for (const StreamPass& pass : tables.passes) {
+    std::vector<int64_t> offsets, set_phase, set_pass;
+    for (const StreamPass& pass : tables.passes)
         offsets.push_back((pass.delta_h + first_delta - tables.delta_min[1]) * tile.pitch);
-        for (const StreamOffset& offset : tables.offsets) {
-            for (const StreamUse& use : offset.uses) {
-                tap_h.push_back(pass.tap_h + use.tap_h);
-                tap_w.push_back(use.tap_w);
-            }
-        }
-    }
     for (const StreamRowSet& set : tables.row_sets) {
         set_phase.push_back(set.phase);
         set_pass.push_back(set.first_pass);
@@ -134,8 +127,6 @@ void add_passes(Prelude& prelude, const StreamTables& tables, const StreamTile& 
     prelude.array("kSetPhase", set_phase);
     prelude.array("kSetPass", set_pass);
     prelude.constant("kUses", tables.uses());
-    prelude.array("kUseTapH", tap_h);
-    prelude.array("kUseTapW", tap_w);
 }
 
 void add_taps(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {

@@ -117,8 +117,12 @@ int64_t stream_channel_step(const Problem& problem) {
     return 32 / bytes_per_element(problem.dtype);
 }
 
+int64_t stream_chunks(const Problem& problem, const StreamTile& tile) {
+    return cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
+}
+
 int64_t stream_all_steps(const Problem& problem, const StreamTile& tile) {
-    return tile.steps * cuts(problem.src_channels_per_group(), stream_channel_step(problem) * tile.steps);
+    return tile.steps * stream_chunks(problem, tile);
 }
 
 int64_t stream_parts(const Problem& problem) {
