@@ -26,7 +26,8 @@ public:
 /// What will run on a GPU and why. Immutable: one plan may execute from several threads at once.
 class Plan {
 public:
-    /// Takes the cheapest implementation that accepts the problem. TCONV3D_CUDA_IMPL names one to force.
+    /// Takes what was remembered for the problem, else the cheapest implementation that accepts it, by estimate.
+    /// TCONV3D_CUDA_IMPL names one to force.
     Plan(const Problem& problem, const Epilogue& epilogue, int device);
 
     const Problem& problem() const { return problem_; }

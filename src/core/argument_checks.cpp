@@ -8,9 +8,8 @@ void require_present(const void* pointer, const std::string& what, const std::st
     if (pointer == nullptr) throw Error(who + " needs " + what + ", got a null pointer");
 }
 
-void require_weight_order(bool channels_last, bool takes, const std::string& who) {
-    if (channels_last && !takes)
-        throw Error(who + " takes the weight as (ci, co / g, kD, kH, kW), got weight_channels_last = true");
+void refuse_channels_last_weight(const std::string& who) {
+    throw Error(who + " takes the weight as (ci, co / g, kD, kH, kW), got weight_channels_last = true");
 }
 
 void require_operands(const Problem& problem, const Epilogue& epilogue, const std::vector<const void*>& operands,

@@ -11,8 +11,8 @@ namespace tconv3d {
 /// Throws Error unless `pointer` is there; `who` needs it.
 void require_present(const void* pointer, const std::string& what, const std::string& who);
 
-/// Throws Error if the weight is in channels_last_3d and `takes` says that `who` does not take it so.
-void require_weight_order(bool channels_last, bool takes, const std::string& who);
+/// Throws Error: `who` does not take a weight in channels_last_3d.
+[[noreturn]] void refuse_channels_last_weight(const std::string& who);
 
 /// Throws Error unless there is a pointer for each tensor of the epilogue.
 void require_operands(const Problem& problem, const Epilogue& epilogue, const std::vector<const void*>& operands,

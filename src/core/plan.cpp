@@ -57,7 +57,7 @@ void check_arguments(const Problem& problem, const Epilogue& epilogue, const Arg
         break;
     }
     require_operands(problem, epilogue, arguments.operands, name(problem.direction));
-    require_weight_order(arguments.weight_channels_last, false, "the CPU");
+    if (arguments.weight_channels_last) refuse_channels_last_weight("the CPU");
 }
 
 struct AlignedDelete {

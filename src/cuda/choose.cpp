@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "cuda/implementation.hpp"
 #include "cuda/tune.hpp"
@@ -125,6 +127,25 @@ Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& de
             {answer.implementation->name, answer.reason.empty() ? taken.why_not(answer) : answer.reason});
     }
     return choice;
+}
+
+std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, const Device& device) {
+    // How far estimates may be off: short ones by more of their time.
+    constexpr double kFactor = 1.5, kMicroseconds = 10;
+    std::multimap<double, const Implementation*> by_cost;
+    for (const Answer& answer : answers(problem, epilogue, device))
+        if (answer.reason.empty()) by_cost.emplace(answer.cost, answer.implementation);
+    std::vector<Candidate> all;
+    for (const auto& [cost, implementation] : by_cost) {
+        if (cost > kFactor * by_cost.begin()->first + kMicroseconds) break;
+        for (std::string& variant : implementation->variants(problem, epilogue, device))
+            all.push_back({implementation->name, std::move(variant)});
+    }
+    return all;
+}
+
+std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, int device) {
+    return candidates(problem, epilogue, cuda::device(device));
 }
 
 } // namespace tconv3d::cuda

@@ -37,4 +37,7 @@ struct Choice {
 /// TCONV3D_CUDA_IMPL names one to force, and TCONV3D_CUDA_VARIANT a variant of it. Throws Error when none accepts.
 Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device);
 
+/// As the public one, for a device that need not be there.
+std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, const Device& device);
+
 } // namespace tconv3d::cuda

@@ -44,8 +44,8 @@ Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device)
 
 void Plan::execute(const Arguments& arguments, void* stream, void* workspace) const {
     check_arguments(problem_, epilogue_, arguments);
-    require_weight_order(arguments.weight_channels_last, takes_channels_last_weight(),
-                         "implementation " + implementation_);
+    if (arguments.weight_channels_last && !takes_channels_last_weight())
+        refuse_channels_last_weight("implementation " + implementation_);
     if (problem_.batch == 0) return;
     const size_t bytes = workspace_bytes();
     if (bytes > 0 && workspace == nullptr)

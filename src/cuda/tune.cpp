@@ -1,10 +1,6 @@
 #include "cuda/tune.hpp"
 
-#include <map>
-#include <utility>
-
 #include "cuda/cache.hpp"
-#include "cuda/implementation.hpp"
 #include "cuda/sha256.hpp"
 #include "tconv3d/error.hpp"
 
@@ -28,23 +24,6 @@ std::optional<Candidate> remembered(const Problem& problem, const Device& device
     const size_t end = found->find('\n');
     if (end == std::string::npos) return std::nullopt;
     return Candidate{found->substr(0, end), found->substr(end + 1)};
-}
-
-std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, int device) {
-    // How far estimates may be off: short ones by more of their time.
-    constexpr double kFactor = 1.5, kMicroseconds = 10;
-    const Device& described = cuda::device(device);
-    std::multimap<double, const Implementation*> accepting;
-    for (const Implementation& implementation : implementation_list())
-        if (implementation.reject(problem, epilogue, described).empty())
-            accepting.emplace(implementation.cost(problem, epilogue, described), &implementation);
-    std::vector<Candidate> all;
-    for (const auto& [cost, implementation] : accepting) {
-        if (cost > kFactor * accepting.begin()->first + kMicroseconds) break;
-        for (std::string& variant : implementation->variants(problem, epilogue, described))
-            all.push_back({implementation->name, std::move(variant)});
-    }
-    return all;
 }
 
 void remember(const Problem& problem, const Device& device, const Candidate& fastest) {

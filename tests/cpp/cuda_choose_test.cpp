@@ -108,6 +108,16 @@ TEST(CudaChoice, SaysWhyNothingCanBeRemembered) {
               "what was measured cannot be remembered: there is no cache, turned off by TCONV3D_CACHE=0");
 }
 
+TEST(CudaChoice, CandidatesBeginWithTheBestByEstimate) {
+    for (const char* text : {kManyTiles, "n1 ci32 co16 4x9x8 k3 p1 tf32", "n2 ci64 co64 32x32x32 k4 s2 p1 g64"}) {
+        const std::vector<Candidate> all = candidates(Problem::parse(text), {}, made_up_device());
+        ASSERT_FALSE(all.empty()) << text;
+        EXPECT_EQ(all.front().implementation, name_for(text)) << text;
+    }
+    // Short problems are hard to estimate: they keep the tensor cores' tiles beside the gather that is taken.
+    EXPECT_GT(candidates(Problem::parse("n1 ci32 co16 4x9x8 k3 p1 tf32"), {}, made_up_device()).size(), 8U);
+}
+
 TEST(CudaChoice, AVariantCanBeForced) {
     const ScopedEnvironment forced("TCONV3D_CUDA_IMPL", "stream");
     const std::string wanted = stream_variants_of(kManyTiles).back();

@@ -36,8 +36,9 @@ class Candidate:
         try:
             yield
         finally:
-            for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.update({name: value})
+            for name in names:
+                del os.environ[name]
+            os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

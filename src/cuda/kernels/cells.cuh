@@ -1,8 +1,8 @@
 // fwd by cells: a thread owns a block of kCellD x kCellH x kCellW outputs, multiples of the strides, so that each of
-// its outputs has a phase that is known at compile time, and reads each src voxel that they share once. Output cell * m
-// + b meets tap j at src (cell / stride) * m + delta, with delta = (b + padding - j * dilation) / stride where that
-// divides. The host lists the deltas, and what each serves: along D, and for the slice of one delta along D, its pairs
-// (output of the cell, tap).
+// its outputs has a phase that is known at compile time, and reads each src voxel that they share once.
+// Output cell * m + b meets tap j at src (cell / stride) * m + delta, with delta = (b + padding - j * dilation) /
+// stride where that divides. The host lists the deltas, and what each serves: along D, and for the slice of one delta
+// along D, its pairs (output of the cell, tap).
 //
 // Neighbouring threads take neighbouring elements of dst. In channels-last kLanes threads share a cell, one channel
 // each; otherwise kLanes is 1. A thread has kCo channels, kLanes apart. A tile of channels, kLanes * kCo, belongs to

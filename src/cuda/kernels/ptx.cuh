@@ -103,8 +103,8 @@ __device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t
                  : "memory");
 }
 
-// ---- Stores by a predicate instead of a branch, so that many are under way. No kernel reads what it has stored, so
-// they are no barrier for other accesses. ----
+// ---- Stores by a predicate instead of a branch, so that many are under way. No kernel reads what it has stored in
+// global memory, so they are no barrier for other accesses. ----
 
 __device__ __forceinline__ void store_if(bool wanted, void* dst, const uint16_t (&word)[1]) {
     asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b16 [%1], %2;}" ::"r"(int(wanted)), "l"(dst),
@@ -126,6 +126,7 @@ __device__ __forceinline__ void store_if(bool wanted, void* dst, const uint32_t 
                  "l"(dst), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
 }
 
+/// To shared memory, which is read again: behind a fence or barrier, that volatile statements do not cross.
 __device__ __forceinline__ void store_shared_if(bool wanted, uint32_t shared_dst, float value) {
     asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.shared.f32 [%1], %2;}" ::"r"(int(wanted)), "r"(shared_dst),
                  "f"(value));
@@ -171,8 +172,8 @@ __device__ __forceinline__ uint32_t transpose_matrix(uint32_t matrix) {
     return transposed;
 }
 
-// Fragments, with g = lane / 4 and t = lane % 4: c holds rows g (c[0], c[1]) and g + 8 (c[2], c[3]), columns 2t, 2t
-// + 1.
+// Fragments, with g = lane / 4 and t = lane % 4: c holds rows g (c[0], c[1]) and g + 8 (c[2], c[3]),
+// columns 2t and 2t + 1.
 
 /// c += a * b, m16n8k8. a: rows g, g + 8, g, g + 8 of columns t, t, t + 4, t + 4; b: rows t, t + 4 of column g.
 __device__ __forceinline__ void mma_tf32(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {

@@ -56,6 +56,7 @@ struct RawElement {
 /// turned around while it is loaded. Each warp takes half of the channels, four matrices with a load, many loads before
 /// the first store.
 __device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
+    static_assert(kArrangingWarps == 2);
     constexpr int kRunsAtOnce = 4 / kSteps, kLoadsAtOnce = 4;
     constexpr int kRowRuns = kWhole ? kWholeH * kWholeW / 8 : (kPitch + 2 * 7) / 8;
     constexpr int kLoads = (kRowRuns + kRunsAtOnce - 1) / kRunsAtOnce;
