@@ -17,6 +17,7 @@ constexpr int64_t kMostSumBytes = 64 * 4;
 constexpr int64_t kMostSliceVoxels = 64;
 constexpr int64_t kMostHeldBytes = 32 * 4; // as kHoldsWeights of the kernel
 constexpr int64_t kMostShared = 24 * 1024; // several blocks fit on a multiprocessor
+constexpr int64_t kMostAccess = 16;        // bytes that a thread loads or stores at once
 constexpr int64_t kChain = 32;             // products that are added one after the other
 
 int64_t compute_bytes(const Problem& problem) {
@@ -28,6 +29,7 @@ struct Work {
     int64_t slices;     ///< deltas along D
     int64_t slice_uses; ///< pairs of an output and a tap along D
     int64_t voxels;     ///< of a slice
+    int64_t loads;      ///< of a slice
     int64_t voxel_uses; ///< pairs of an output and a tap along H and W
 };
 
@@ -37,11 +39,33 @@ int64_t count_uses(const std::vector<CellDelta>& deltas) {
     return uses;
 }
 
+/// The voxels that a cell has to itself lie side by side, and come at once.
+int64_t own_voxels(const Problem& problem, int64_t cell_w) {
+    return problem.channels_last() ? 1 : cell_w / problem.stride[2];
+}
+
+int64_t row_loads(const Problem& problem, const std::vector<CellDelta>& w, int64_t cell_w) {
+    const int64_t own = own_voxels(problem, cell_w);
+    const auto is_own = [&](const CellDelta& column) { return column.delta >= 0 && column.delta < own; };
+    const int64_t side_by_side = std::count_if(w.begin(), w.end(), is_own);
+    return static_cast<int64_t>(w.size()) - std::max<int64_t>(side_by_side - 1, 0);
+}
+
+/// Neighbouring threads have neighbouring cells along W: where memory has them side by side, a wide cell would spread
+/// its loads and stores, unless each is one access.
+bool takes_width(const Problem& problem, int64_t cell_w) {
+    const int64_t own = own_voxels(problem, cell_w);
+    if (own == 1) return true;
+    return problem.src[2] % own == 0 && problem.dst()[2] % cell_w == 0 &&
+           kMostAccess % (cell_w * bytes_per_element(problem.dtype)) == 0;
+}
+
 Work work_of(const Problem& problem, const Extents& cell) {
     const std::vector<CellDelta> d = cell_deltas(problem, 0, cell[0]);
     const std::vector<CellDelta> h = cell_deltas(problem, 1, cell[1]);
     const std::vector<CellDelta> w = cell_deltas(problem, 2, cell[2]);
-    return {static_cast<int64_t>(d.size()), count_uses(d), static_cast<int64_t>(h.size() * w.size()),
+    const int64_t slices = static_cast<int64_t>(d.size()), rows = static_cast<int64_t>(h.size());
+    return {slices, count_uses(d), rows * static_cast<int64_t>(w.size()), rows * row_loads(problem, w, cell[2]),
             count_uses(h) * count_uses(w)};
 }
 
@@ -76,7 +100,7 @@ double instructions(const Problem& problem, const CellTile& tile, const Work& wo
         static_cast<double>(work.slice_uses * (held ? plane_taps : work.voxel_uses) * tile.channels) /
         static_cast<double>(per_load);
     const double staged = static_cast<double>(problem.taps() * tile.channels * tile.lanes) / 128 * 8;
-    const double per_channel = 3.0 * static_cast<double>(work.slices * work.voxels) + weights + staged +
+    const double per_channel = 3.0 * static_cast<double>(work.slices * work.loads) + weights + staged +
                                static_cast<double>(work.slice_uses * work.voxel_uses * tile.channels);
     constexpr double kPerOutput = 8, kPerThread = 100;
     const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2] * tile.channels;
@@ -156,15 +180,12 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
     const auto too_large = [](int64_t extent) { return extent > kMostProducts; };
     if (std::any_of(problem.kernel.begin(), problem.kernel.end(), too_large)) return best;
     if (std::any_of(problem.stride.begin(), problem.stride.end(), too_large)) return best;
-    const bool channels_last = problem.channels_last();
     const int64_t lanes = lanes_of(problem);
     for (const int64_t d : {1, 2})
         for (const int64_t h : {1, 2, 4})
             for (const int64_t w : {1, 2, 4}) {
-                // Neighbouring threads have neighbouring cells along W: a wide cell would spread their loads.
-                if (w > 1 && !channels_last) continue;
                 const Extents cell = {d * problem.stride[0], h * problem.stride[1], w * problem.stride[2]};
-                if (cell[0] * cell[1] * cell[2] > kMostOutputs) continue;
+                if (cell[0] * cell[1] * cell[2] > kMostOutputs || !takes_width(problem, cell[2])) continue;
                 const Work work = work_of(problem, cell);
                 for (const int64_t channels : {1, 2, 4, 8, 16}) {
                     CellTile tile{cell, channels, lanes, chunk_of(problem, channels * lanes), false, 0};

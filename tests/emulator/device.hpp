@@ -105,6 +105,12 @@ template <typename Value>
 Value __shfl_xor_sync(unsigned, Value value, int mask) {
     return emulator::shuffle(value, threadIdx.x % 32 ^ mask);
 }
+struct uint2 {
+    unsigned x, y;
+};
+struct uint4 {
+    unsigned x, y, z, w;
+};
 template <typename Value>
 Value __ldg(const Value* value) {
     return *value;

@@ -36,6 +36,8 @@ constexpr int kChunks = (kGroupCi + kChunk - 1) / kChunk;
 constexpr int kSrcChannels = kGroups * kGroupCi;
 constexpr int kDstChannels = kGroups * kGroupCo;
 constexpr int kVoxelStride = kChannelsLast ? kSrcChannels : 1;
+// Voxels of a row that a cell has to itself, side by side in memory: they come in one access.
+constexpr int kVector = kChannelsLast ? 1 : kCellW / kStrideW;
 // Few weights are read once for all outputs that use them; more would not stay in registers.
 constexpr bool kHoldsWeights = kPlaneTaps * kCo * sizeof(Compute) <= 128;
 // Staged weights of one tap along D; whole vectors, that neighbouring ones may come in one access.
@@ -75,10 +77,17 @@ __device__ __forceinline__ void load_rows(Compute (&voxels)[kSlice], const CellA
         const Offset h = window.h + kDeltaH[B];
         const Storage* const row = slice + h * (static_cast<Offset>(args.src_w) * kVoxelStride);
         const bool row_exists = exists && is_index(h, args.src_h);
+        Pack<Storage, kVector> own{};
+        if constexpr (kVector > 1) own = load_readonly_if<kVector>(row_exists && is_index(window.w, args.src_w), row);
 #pragma unroll
         for (int c = 0; c < kDeltasW; ++c) {
-            const bool inside = row_exists && is_index(window.w + kDeltaW[c], args.src_w);
-            voxels[B * kDeltasW + c] = inside ? load_readonly(row + kDeltaW[c] * kVoxelStride) : Compute(0);
+            Compute& voxel = voxels[B * kDeltasW + c];
+            if (kVector > 1 && kDeltaW[c] >= 0 && kDeltaW[c] < kVector) {
+                voxel = to_compute(own.elements[kDeltaW[c]]);
+            } else {
+                const bool inside = row_exists && is_index(window.w + kDeltaW[c], args.src_w);
+                voxel = inside ? load_readonly(row + kDeltaW[c] * kVoxelStride) : Compute(0);
+            }
         }
         load_rows<B + 1>(voxels, args, window, slice, exists);
     }

@@ -85,6 +85,24 @@ template <>
 struct Unsigned<4> {
     using Type = uint32_t;
 };
+template <>
+struct Unsigned<8> {
+    using Type = uint2;
+};
+template <>
+struct Unsigned<16> {
+    using Type = uint4;
+};
+
+/// The neighbours from `first` on, 4 to 16 bytes of a tensor that the kernel does not write, or zeros.
+template <int kCount, typename Element>
+__device__ __forceinline__ Pack<Element, kCount> load_readonly_if(bool wanted, const Element* first) {
+    using Words = typename Unsigned<sizeof(Element) * kCount>::Type;
+    const Words words = wanted ? __ldg(reinterpret_cast<const Words*>(first)) : Words{};
+    Pack<Element, kCount> pack;
+    memcpy(&pack, &words, sizeof pack);
+    return pack;
+}
 
 /// Stores a value of 2, 4, 8 or 16 bytes, or nothing.
 template <typename Value>
