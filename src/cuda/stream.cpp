@@ -50,21 +50,22 @@ public:
     size_t workspace_bytes() const override { return static_cast<size_t>(packed_words_) * 4; }
 
     void load(const Arguments& arguments, void* stream) const override {
-        pack_.get(stream);
+        if (!tile_.own_weights) pack_.get(stream);
         variants_.get(arguments, stream);
     }
 
     void execute(const Arguments& arguments, void* stream, void* workspace) const override {
-        pack(arguments, stream, workspace);
+        if (!tile_.own_weights) pack(arguments, stream, workspace);
         StreamArgs args = args_;
-        args.weights = workspace;
+        args.weights = tile_.own_weights ? arguments.weight : workspace;
+        args.weight_channels_last = arguments.weight_channels_last ? 1 : 0;
         args.src = arguments.src;
         TensorMap map{};
         if (tile_.source != StreamSource::global) map = map_of(problem_, tile_, arguments.src);
         std::vector<const void*> output = output_argument(epilogue_, arguments);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
         launch(variants_.get(arguments, stream), {tile_.ctas}, {(kStreamConsumers + 1) * 128}, kernel_arguments.data(),
-               stream, device_.sm >= 90 ? Start::beside : Start::after);
+               stream, device_.sm >= 90 && !tile_.own_weights ? Start::beside : Start::after);
     }
 
     bool takes_channels_last_weight() const override { return true; }
@@ -150,8 +151,8 @@ std::string reject(const Problem& problem, const Device& device, StreamEngine en
 
 /// Microseconds.
 double cost(const Problem& problem, const Device& device, StreamEngine engine) {
-    constexpr double kClocksPerMicrosecond = 1755, kLaunches = 7;
-    return kLaunches + choose_stream(problem, device, engine).tile.clocks / kClocksPerMicrosecond;
+    constexpr double kClocksPerMicrosecond = 1755, kLaunch = 3;
+    return kLaunch + choose_stream(problem, device, engine).tile.clocks / kClocksPerMicrosecond;
 }
 
 std::vector<std::string> variants(const Problem& problem, const Device& device, StreamEngine engine) {

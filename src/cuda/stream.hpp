@@ -121,6 +121,8 @@ struct StreamTables {
     int64_t uses() const;
     int64_t runs() const;
     int64_t longest_run() const;
+    /// The least along H of the offsets.
+    int64_t first_delta_h() const;
     /// Source positions beside its own that the outputs of a position read along a dimension.
     int64_t halo(size_t dim) const { return delta_max[dim] - delta_min[dim]; }
     /// Slots' worth of packed weights: each ring twice but one, so that every rotation is a window of it.
@@ -150,7 +152,8 @@ struct StreamTile {
     int64_t tap_groups; ///< of the plane's taps: a stage of weights holds one
     int64_t weight_stages;
     int64_t weight_stage_bytes;
-    bool windows; ///< the packed weights hold windows of the rings, because all rotations would be too much memory
+    bool windows;     ///< the packed weights hold windows of the rings, because all rotations would be too much memory
+    bool own_weights; ///< each CTA packs those of its channels, which all fit into shared memory
     int64_t raw_pitch;
     int64_t raw_bytes; ///< of a stage as the copy engine brings it, where warps arrange it
     int64_t raw_stages;
@@ -195,6 +198,9 @@ struct TapGroup {
 
 /// Where each group begins, and the end of the last.
 std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups);
+
+/// Positions from the first one that a position's outputs read in a pass to that of an offset.
+int64_t stream_offset(const StreamTables& tables, const StreamTile& tile, const StreamOffset& offset);
 
 /// Work items, none of them cut along D.
 int64_t stream_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
@@ -254,6 +260,7 @@ struct StreamArgs {
     int32_t q_end_d;
     int32_t tiles_h, tiles_w, co_tiles;
     int32_t whole_items, rest, share;
+    int32_t weight_channels_last;
 };
 
 /// All but the tensors.
@@ -271,7 +278,7 @@ StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile);
 /// Of the box.
 int64_t stream_box_bytes(const Problem& problem, const StreamTile& tile);
 
-/// 32-bit words of the packed weight.
+/// 32-bit words of the packed weight; none where CTAs pack it for themselves.
 int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
 
 /// What a CTA packs.

@@ -56,10 +56,10 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
         passes * static_cast<double>(tile.steps * stream_parts(problem) * tables.uses()) * columns * 32;
     const int64_t channels = tile.steps * stream_channel_step(problem);
     const double raw_rows = static_cast<double>(tile.images * channels * tile.rows);
-    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 35 + bring.raw_row * raw_rows;
-    const double group_wait = stream_parts(problem) == 2 ? 400
-                                                         : 11 + 205 / static_cast<double>(tile.weight_stages - 1) +
-                                                               41 * static_cast<double>(tile.steps);
+    const double copied =
+        (static_cast<double>(tile.stage_bytes) + (tile.own_weights ? 0 : weights)) / 35 + bring.raw_row * raw_rows;
+    const double buffers = tile.own_weights ? 0 : 205 / static_cast<double>(tile.weight_stages - 1);
+    const double group_wait = stream_parts(problem) == 2 ? 400 : 11 + buffers + 41 * static_cast<double>(tile.steps);
     return std::max({tensor, cores, copied}) + bring.lost * cores + bring.wait +
            group_wait * passes * static_cast<double>(tile.tap_groups);
 }
@@ -156,6 +156,26 @@ double choose_share(StreamTile& tile, const ItemClocks& clocks, int64_t rest, in
     return least;
 }
 
+/// What the shape of a tile costs beside all that. Rows that are cut have more sectors that are read twice and written
+/// in parts; the same voxels in blocks are a little faster than in rows.
+double shape_factor(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const bool cut = tile.w < tables.q_end[2] && !problem.channels_last();
+    const bool could_be_blocks = tile.blocks_w == 0 && tile.w % 8 == 0 && tile.h % 8 == 0;
+    const bool has_halo = tables.halo(1) > 0 || tables.halo(2) > 0;
+    return (cut ? 1.03 : 1) * (could_be_blocks && !has_halo ? 1.06 : 1);
+}
+
+/// Clocks until the weights are packed, by a kernel of its own or by each CTA for each of its items.
+double pack_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t waves) {
+    constexpr double kLaunch = 7000, kWait = 1500;
+    const double packed_byte = problem.channels_last() ? 0.004 : 0.002;
+    const double own_byte = problem.channels_last() ? 0.14 : 0.043;
+    if (!tile.own_weights)
+        return kLaunch + packed_byte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
+    const int64_t bytes = tile.weight_stages * tile.weight_stage_bytes;
+    return static_cast<double>(waves + 1) * (kWait + own_byte * static_cast<double>(bytes));
+}
+
 } // namespace
 
 void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
@@ -167,11 +187,8 @@ void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTable
     tile.whole_items = waves * multiprocessors;
     // Without images there is nothing to share.
     tile.ctas = waves > 0 ? multiprocessors : rest > 0 ? cuts(rest, tile.share) : 1;
-    constexpr double kPackedByte = 0.002;
-    const double pack = kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
-    // Rows that are cut have more sectors that are read twice and written in parts.
-    const double cut = tile.w < tables.q_end[2] && !problem.channels_last() ? 1.03 : 1;
-    tile.clocks = cut * (static_cast<double>(waves) * clocks.of_whole() + share) + pack;
+    const double pack = pack_clocks(tile, problem, tables, waves);
+    tile.clocks = shape_factor(tile, problem, tables) * (static_cast<double>(waves) * clocks.of_whole() + share) + pack;
 }
 
 } // namespace tconv3d::cuda

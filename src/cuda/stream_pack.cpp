@@ -89,7 +89,8 @@ StreamPack stream_pack(const Problem& problem, const StreamTile& tile, const Dev
 Dim3 stream_pack_grid(const StreamPack& pack, int64_t packed_words, const Device& device) {
     constexpr int64_t kPerMultiprocessor = 2, kCoreWords = 4;
     const int64_t most = cuts(packed_words, pack.parcels * kCoreWords * kStreamPackThreads);
-    return {pack.parcels, std::clamp<int64_t>(kPerMultiprocessor * device.multiprocessors / pack.parcels, 1, most)};
+    const int64_t wanted = kPerMultiprocessor * device.multiprocessors / pack.parcels;
+    return {pack.parcels, std::max<int64_t>(std::min(wanted, most), 1)};
 }
 
 KernelRequest stream_pack_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,

@@ -1,70 +1,21 @@
 #include <algorithm>
-#include <set>
 #include <string>
-#include <utility>
 
 #include "cuda/epilogue_source.hpp"
 #include "cuda/prelude.hpp"
 #include "cuda/stream.hpp"
+#include "cuda/stream_wgmma.hpp"
 
 namespace tconv3d::cuda {
 
 namespace {
-
-/// `{%0, %1, …}`
-std::string operands(int64_t first, int64_t count) {
-    std::string text = "{";
-    for (int64_t i = 0; i < count; ++i) text += (i ? ", %" : "%") + std::to_string(first + i);
-    return text + "}";
-}
-
-/// The type of the tensor cores' operands.
-const char* operand_type(const Problem& problem) {
-    if (problem.dtype == DType::bf16) return "bf16";
-    return problem.dtype == DType::f16 ? "f16" : "tf32";
-}
-
-/// The wrapper of one wgmma on `count` accumulators from `first`: its text names every register.
-std::string wgmma_source(const Problem& problem, const StreamTables& tables, int64_t n, const StreamRun& run) {
-    const auto number = [](int64_t value) { return std::to_string(value); };
-    const int64_t sums = run.count * n / 2, begin = run.first * n / 2;
-    const std::string type = operand_type(problem);
-    const bool transposable = type != "tf32"; // the instruction then says that its operands are not
-    std::string text =
-        "__device__ __forceinline__ void wgmma_" + number(run.first) + "_" + number(run.count) + "(float (&sums)[" +
-        number(tables.accumulators * n / 2) + "], unsigned long long a, unsigned long long b) {\n" +
-        "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" + number(run.count * n) + "k" +
-        number(stream_channel_step(problem)) + ".f32." + type + "." + type + " " + operands(0, sums) + ", %" +
-        number(sums) + ", %" + number(sums + 1) + ", 1, 1, 1" + (transposable ? ", 0, 0" : "") + ";\" : ";
-    for (int64_t i = 0; i < sums; ++i) text += (i ? ", \"+f\"(sums[" : "\"+f\"(sums[") + number(begin + i) + "])";
-    return text + " : \"l\"(a), \"l\"(b));\n}\n";
-}
-
-/// wgmma<Run>(sums, a, b): the run's wgmma. Nothing calls it where the other engine multiplies.
-std::string wgmma_sources(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    const int64_t n = tables.slots * tile.dst_channels;
-    std::set<std::pair<int64_t, int64_t>> made;
-    std::string wrappers, choice;
-    int64_t index = 0;
-    for (const StreamOffset& offset : tables.offsets) {
-        for (const StreamRun& run : offset.runs) {
-            if (made.insert({run.first, run.count}).second) wrappers += wgmma_source(problem, tables, n, run);
-            choice += "    if constexpr (Run == " + std::to_string(index++) + ") wgmma_" + std::to_string(run.first) +
-                      "_" + std::to_string(run.count) + "(sums, a, b);\n";
-        }
-    }
-    const std::string head = "template <int Run, int Sums>\n__device__ __forceinline__ void wgmma(float (&sums)[Sums], "
-                             "unsigned long long a, unsigned long long b)";
-    if (tile.engine != StreamEngine::wgmma) return head + " {}\n";
-    return wrappers + head + " {\n" + choice + "}\n";
-}
 
 /// multiply_fragments(c, a, b): one mma.sync.
 std::string mma_source(const Problem& problem) {
     return std::string("#include \"ptx.cuh\"\n"
                        "__device__ __forceinline__ void multiply_fragments(float (&c)[4], const unsigned (&a)[4], "
                        "const unsigned (&b)[2]) {\n    ptx::mma_") +
-           operand_type(problem) + "(c, a, b);\n}\n";
+           stream_operand_type(problem) + "(c, a, b);\n}\n";
 }
 
 void add_rings(Prelude& prelude, const StreamTables& tables) {
@@ -85,12 +36,12 @@ void add_rings(Prelude& prelude, const StreamTables& tables) {
     prelude.constant("kRotationRound", round_up(std::max<int64_t>(-tables.delta_min[0], 0), tables.rotations));
 }
 
-void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& tile, int64_t first_delta) {
+void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& tile) {
     std::vector<int64_t> offsets, uses, firsts, counts;
     int64_t use = 0;
     for (const StreamOffset& offset : tables.offsets) {
         for (const StreamRun& run : offset.runs) {
-            offsets.push_back((offset.delta_h - first_delta) * tile.pitch + offset.delta_w - tables.delta_min[2]);
+            offsets.push_back(stream_offset(tables, tile, offset));
             uses.push_back(use);
             firsts.push_back(run.first);
             counts.push_back(run.count);
@@ -112,10 +63,10 @@ void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& ti
     prelude.array("kGroupUse", group_use);
 }
 
-void add_passes(Prelude& prelude, const StreamTables& tables, const StreamTile& tile, int64_t first_delta) {
+void add_passes(Prelude& prelude, const StreamTables& tables, const StreamTile& tile) {
     std::vector<int64_t> offsets, set_phase, set_pass;
     for (const StreamPass& pass : tables.passes)
-        offsets.push_back((pass.delta_h + first_delta - tables.delta_min[1]) * tile.pitch);
+        offsets.push_back((pass.delta_h + tables.first_delta_h() - tables.delta_min[1]) * tile.pitch);
     for (const StreamRowSet& set : tables.row_sets) {
         set_phase.push_back(set.phase);
         set_pass.push_back(set.first_pass);
@@ -130,13 +81,33 @@ void add_passes(Prelude& prelude, const StreamTables& tables, const StreamTile& 
 }
 
 void add_taps(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    int64_t first_delta = tables.offsets.front().delta_h;
-    for (const StreamOffset& offset : tables.offsets) first_delta = std::min(first_delta, offset.delta_h);
-    add_runs(prelude, tables, tile, first_delta);
-    add_passes(prelude, tables, tile, first_delta);
+    add_runs(prelude, tables, tile);
+    add_passes(prelude, tables, tile);
     prelude.constant("kRowPhases", tables.row_phases(problem));
     prelude.array("kAccPhase", tables.accumulator);
     prelude.constant("kAccPhases", tables.accumulators);
+}
+
+/// Where the weights of a tap lie in a stage that a CTA packs for itself: rows before them. Rings have one slot each,
+/// and every tap has one use.
+void add_tap_rows(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    std::vector<int64_t> rows(static_cast<size_t>(tile.own_weights ? problem.taps() : 1));
+    int64_t row = 0;
+    for (const StreamOffset& offset : tables.offsets) {
+        for (const StreamUse& use : offset.uses) {
+            if (!tile.own_weights) break;
+            for (size_t r = 0; r < tables.rings.size(); ++r) {
+                const Ring& ring = tables.rings[r];
+                if (ring.length == 0) continue;
+                const int64_t reach = static_cast<int64_t>(r) + problem.padding[0] - ring.delta_max * problem.stride[0];
+                const int64_t tap_d = reach / problem.dilation[0];
+                rows[static_cast<size_t>((tap_d * problem.kernel[1] + use.tap_h) * problem.kernel[2] + use.tap_w)] =
+                    row;
+                row += tile.dst_channels;
+            }
+        }
+    }
+    prelude.array("kTapRow", rows);
 }
 
 void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
@@ -179,6 +150,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kWeightStages", tile.weight_stages)
         .constant("kWeightStageBytes", tile.weight_stage_bytes)
         .flag("kWindows", tile.windows)
+        .flag("kOwnWeights", tile.own_weights)
         .constant("kRawAlign", 16 / bytes_per_element(problem.dtype))
         .constant("kRawPitch", tile.raw_pitch)
         .constant("kRawBytes", tile.raw_bytes)
@@ -208,13 +180,14 @@ Prelude stream_constants(const Problem& problem, const StreamTables& tables, con
     add_tile(prelude, problem, tables, tile);
     add_rings(prelude, tables);
     add_taps(prelude, problem, tables, tile);
+    add_tap_rows(prelude, problem, tables, tile);
     return prelude;
 }
 
 KernelRequest stream_request(const Problem& problem, const StreamTables& tables, const StreamTile& tile,
                              const Epilogue& epilogue, bool has_bias, bool saves_preactivation) {
     Prelude prelude = stream_constants(problem, tables, tile);
-    prelude.add(wgmma_sources(problem, tables, tile))
+    prelude.add(stream_wgmmas(problem, tables, tile))
         .add(mma_source(problem))
         .add(output_source(problem, epilogue, has_bias, saves_preactivation));
     return {"stream.cuh", prelude.str(), "stream_fwd", tile.shared_bytes};

@@ -21,6 +21,16 @@ bool has_planes(const StreamTile& tile) {
     return tile.source == StreamSource::planes || tile.source == StreamSource::whole;
 }
 
+/// Shared memory beside the stages.
+int64_t fixed_bytes(const StreamTile& tile) {
+    constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of a raw plane may touch what is behind it
+    return kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total();
+}
+
+int64_t stream_stage_bytes(const StreamTile& tile, const Problem& problem) {
+    return stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
+}
+
 /// The weights of the largest of that many groups of taps.
 int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t groups) {
     const std::vector<TapGroup> begins = stream_tap_groups(tables, groups);
@@ -82,10 +92,27 @@ bool set_stream_raw(StreamTile& tile, const Problem& problem) {
     return tile.raw_pitch <= kMostBox;
 }
 
+bool set_stream_own_weights(StreamTile& tile, const Problem& problem, const StreamTables& tables,
+                            int64_t shared_limit) {
+    constexpr int64_t kMostTaps = 16; // which are written out in the code
+    // Weights move in pieces of 16 bytes, of taps or of channels; two of them fill a sector.
+    const int64_t piece = 16 / bytes_per_element(problem.dtype), taps = problem.taps();
+    if (problem.channels_last() && tile.dst_channels < 16) return false;
+    if (taps % piece != 0 || taps > kMostTaps || problem.dst_channels_per_group() % piece != 0) return false;
+    if (tables.rotations > 1 || tables.row_sets.size() > 1 || stream_parts(problem) > 1) return false;
+    tile.stage_bytes = stream_stage_bytes(tile, problem);
+    tile.tap_groups = 1;
+    tile.weight_stages = stream_chunks(problem, tile);
+    tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, 1);
+    const int64_t fixed = fixed_bytes(tile) + tile.weight_stages * tile.weight_stage_bytes;
+    tile.stages = std::min((shared_limit - fixed) / tile.stage_bytes, kMostStages);
+    tile.shared_bytes = fixed + tile.stages * tile.stage_bytes;
+    return tile.stages >= 2;
+}
+
 bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
-    constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of a raw plane may touch what is behind it
-    const int64_t fixed = kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total();
-    tile.stage_bytes = stream_parts(problem) * 2 * tile.steps * tile.positions * 16;
+    const int64_t fixed = fixed_bytes(tile);
+    tile.stage_bytes = stream_stage_bytes(tile, problem);
     for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
         const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;
         for (tile.tap_groups = least_tap_groups(problem, tables); tile.tap_groups <= tables.runs();

@@ -24,6 +24,9 @@ bool set_stream_raw(StreamTile& tile, const Problem& problem);
 /// As few groups of taps as leave room for three stages of weights beside two or three of src.
 bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit);
 
+/// All weights of a tile's output channels, which its CTA packs for itself, and two or more stages of src.
+bool set_stream_own_weights(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit);
+
 /// Has the outputs go through shared memory, if the tile has whole rows: they lie up to 15 bytes behind the start of a
 /// channel's bytes, and the channels of a buffer in other banks.
 bool set_stream_staged(StreamTile& tile, const Problem& problem, const StreamTables& tables);

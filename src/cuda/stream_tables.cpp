@@ -183,6 +183,12 @@ int64_t StreamTables::uses() const {
     return count;
 }
 
+int64_t StreamTables::first_delta_h() const {
+    int64_t first = offsets.front().delta_h;
+    for (const StreamOffset& offset : offsets) first = std::min(first, offset.delta_h);
+    return first;
+}
+
 std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups) {
     std::vector<TapGroup> begins;
     const int64_t uses = std::max<int64_t>(tables.uses(), 1);

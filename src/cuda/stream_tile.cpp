@@ -55,6 +55,13 @@ void consider_stored(StreamTile tile, const Problem& problem, const StreamTables
     for (tile.steps = 1; tile.steps <= most_steps; tile.steps *= 2) {
         if (all_steps % tile.steps != 0) return;
         if (!set_stream_raw(tile, problem)) return;
+        tile.windows = false;
+        tile.own_weights = set_stream_own_weights(tile, problem, tables, device.shared_memory_per_block);
+        if (tile.own_weights) {
+            estimate_stream(tile, problem, tables, device.multiprocessors);
+            keep(tile);
+        }
+        tile.own_weights = false;
         if (!set_stream_stages(tile, problem, tables, device.shared_memory_per_block)) return;
         estimate_stream(tile, problem, tables, device.multiprocessors);
         tile.windows = stream_packed_words(problem, tables, tile) * 4 > kMostPackedBytes;
@@ -133,6 +140,10 @@ int64_t stream_products(const Problem& problem) {
     return stream_parts(problem) == 2 ? 3 : 1;
 }
 
+int64_t stream_offset(const StreamTables& tables, const StreamTile& tile, const StreamOffset& offset) {
+    return (offset.delta_h - tables.first_delta_h()) * tile.pitch + offset.delta_w - tables.delta_min[2];
+}
+
 int64_t stream_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     return static_cast<int64_t>(tables.row_sets.size()) * cuts(problem.batch, tile.images) * problem.groups *
            cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
@@ -158,9 +169,9 @@ int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile) {
 std::string StreamTile::name() const {
     char text[120];
     const auto number = [](int64_t value) { return static_cast<long long>(value); };
-    std::snprintf(text, sizeof text, "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps a stage%s",
+    std::snprintf(text, sizeof text, "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps a stage%s%s",
                   number(images), number(h), number(w), blocks_w > 0 ? " in blocks" : "", number(dst_channels),
-                  number(steps), store == StreamStore::staged ? ", staged" : "");
+                  number(steps), store == StreamStore::staged ? ", staged" : "", own_weights ? ", own weights" : "");
     return text;
 }
 
@@ -197,6 +208,7 @@ void each_stream_tile(const Problem& problem, const StreamTables& tables, const 
 }
 
 int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
+    if (tile.own_weights) return 0;
     const int64_t channel_tiles = cuts(problem.dst_channels_per_group(), tile.dst_channels);
     const int64_t steps = stream_all_steps(problem, tile);
     const int64_t slots = tile.windows ? tables.entries() : tables.rotations * tables.slots;

@@ -24,19 +24,40 @@ std::string list(const std::array<int64_t, 5>& values) {
     return "{" + text + "}";
 }
 
-/// The prelude without what only a GPU's assembler understands: wgmma<Run>(sums, a, b).
-std::string host_prelude(const std::string& prelude, const Problem& problem) {
-    const size_t begin = prelude.find("__device__ __forceinline__ void wgmma_");
-    if (begin == std::string::npos) return prelude;
-    const size_t last = prelude.find("template <int Run, int Sums>"), end = prelude.find("\n}\n", last) + 3;
+/// The digits behind `mark`, and where they end.
+std::string number_behind(const std::string& mark, const std::string& text, size_t& at) {
+    const size_t begin = text.find(mark, at) + mark.size();
+    at = text.find_first_not_of("0123456789", begin);
+    return text.substr(begin, at - begin);
+}
+
+/// One statement of wgmmas<Group>() as calls of the emulator's.
+std::string host_statement(const std::string& statement, const std::string& word) {
+    const std::string product = "add.s64 a";
+    size_t at = 0;
+    const std::string columns = number_behind("m64n", statement, at), first = number_behind("(sums[", statement, at);
+    std::string calls;
+    for (at = statement.find(product); at != std::string::npos; at = statement.find(product, at)) {
+        number_behind("%", statement, at);
+        const std::string cores = number_behind(", ", statement, at);
+        number_behind("%", statement, at);
+        calls += "ptx::wgmma<ptx::" + word + ">(sums + " + first + ", " + columns + ", cores + " + cores +
+                 ", weights + " + number_behind(", ", statement, at) + ");\n";
+    }
+    return calls;
+}
+
+/// The prelude without what only a GPU's assembler understands: the statements of wgmmas<Group>().
+std::string host_prelude(std::string prelude, const Problem& problem) {
+    const std::string begin = "asm volatile(", end = "));\n";
     const std::string word = problem.dtype == DType::f32    ? "Tf32"
                              : problem.dtype == DType::bf16 ? "Bf16Pair"
                                                             : "F16Pair";
-    return prelude.substr(0, begin) +
-           "#include \"ptx.cuh\"\n"
-           "template <int Run, int Sums>\n"
-           "void wgmma(float (&sums)[Sums], uint64_t a, uint64_t b) {\n    ptx::wgmma<ptx::" +
-           word + ">(sums + kRunFirst[Run] * (kN / 2), kRunCount[Run] * kN, a, b);\n}\n" + prelude.substr(end);
+    for (size_t at = prelude.find(begin); at != std::string::npos; at = prelude.find(begin, at)) {
+        const size_t length = prelude.find(end, at) + end.size() - at;
+        prelude.replace(at, length, host_statement(prelude.substr(at, length), word));
+    }
+    return "#include \"ptx.cuh\"\n" + prelude;
 }
 
 /// With few multiprocessors even small problems get the tiles of large ones.
@@ -118,12 +139,13 @@ struct Case {
     StreamStore store;
     const char* why;
     StreamRows rows = StreamRows::together;
+    bool own_weights = false;
 };
 
 constexpr StreamEngine kWgmma = StreamEngine::wgmma, kMma = StreamEngine::mma;
 constexpr StreamStore kVoxel = StreamStore::voxel, kStaged = StreamStore::staged, kChannels = StreamStore::channels;
 
-constexpr StreamRows kApart = StreamRows::apart;
+constexpr StreamRows kTogether = StreamRows::together, kApart = StreamRows::apart;
 
 constexpr Case kCases[] = {
     {"n2 ci92 co20 3x5x8 k3 tf32", kWgmma, kVoxel, "planes, channels that fill no tile, many stages"},
@@ -131,7 +153,10 @@ constexpr Case kCases[] = {
     {"n1 ci16 co12 3x6x16 k3 s2 p1 bf16", kWgmma, kStaged, "the same in 16 bits"},
     {"n1 ci8 co12 3x6x16 k3 s2 p1 d2 tf32", kWgmma, kStaged, "the same, and slices without taps"},
     {"n2 ci16 co20 3x6x16 k3 s2 p1 d2 f16", kWgmma, kStaged, "the same in 16 bits"},
-    {"n3 ci16 co8 3x4x8 k2 s2 f16", kWgmma, kVoxel, "phases of a voxel side by side, images that share a tile"},
+    {"n3 ci16 co8 3x4x8 k3x2x2 s2 f16", kWgmma, kVoxel, "phases of a voxel side by side, images that share a tile"},
+    {"n3 ci40 co24 3x4x8 k2 s2 f16", kWgmma, kVoxel, "weights that the CTA packs", kTogether, true},
+    {"n2 ci28 co40 2x5x8 k2 s2 g2 tf32", kWgmma, kVoxel, "the same for groups that fill no tile", kTogether, true},
+    {"n1 ci24 co72 2x4x5 k2 s2 bf16 ndhwc", kWgmma, kChannels, "the same, channels last", kTogether, true},
     {"n1 ci16 co8 3x5x16 k3 p1 bf16", kWgmma, StreamStore::quads, "four voxels at once"},
     {"n1 ci16 co8 3x5x16 k3 bf16", kWgmma, StreamStore::pairs, "two voxels at once"},
     {"n1 ci40 co8 2x9x40 k3 p1 bf16", kWgmma, StreamStore::quads, "large planes of 16 bits, many channels"},
@@ -155,6 +180,7 @@ class StreamEmulatedCase : public ::testing::TestWithParam<Case> {};
 TEST_P(StreamEmulatedCase, IsExactOnIntegers) {
     const Emulated emulated(Problem::parse(GetParam().problem), GetParam().engine, GetParam().rows);
     EXPECT_EQ(emulated.tile().store, GetParam().store) << GetParam().problem << ": " << emulated.tile().name();
+    EXPECT_EQ(emulated.tile().own_weights, GetParam().own_weights) << GetParam().problem;
     ASSERT_TRUE(emulated.compile()) << GetParam().problem;
     EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << emulated.tile().name();
 }

@@ -112,11 +112,13 @@ int main() {
     for (Storage& element : dst) to_storage(kPoison, element);
     std::vector<Core> packed(kPackedBytes / sizeof(Core));
     const std::vector<Storage> given = kChannelsLast ? channels_last(weight) : weight;
-    run_pack(given.data(), kChannelsLast, packed.data(), kPackGridX, kPackGridY, kPackThreads);
+    if (!kOwnWeights) run_pack(given.data(), kChannelsLast, packed.data(), kPackGridX, kPackGridY, kPackThreads);
 
     std::memcpy(&the_args, kArguments, sizeof the_args);
     static_assert(sizeof the_args == sizeof kArguments);
-    the_args.weights = reinterpret_cast<const unsigned char*>(packed.data());
+    the_args.weights = kOwnWeights ? reinterpret_cast<const unsigned char*>(given.data())
+                                   : reinterpret_cast<const unsigned char*>(packed.data());
+    the_args.weight_channels_last = kChannelsLast ? 1 : 0;
     the_args.src = reinterpret_cast<const unsigned char*>(src.data());
     the_map = {the_args.src, {}, {}, {}, sizeof(Storage), kMapRounds};
     std::copy_n(kMapExtents, 5, the_map.extents);

@@ -4,8 +4,9 @@
 // finished, gets the epilogue, is stored and cleared.
 //
 // One warpgroup fills the stages (two of its warps copy, two arrange), the others multiply and store.
-// Constants: see stream_shape.cuh, stream_store.cuh and output.cuh; and wgmma<Run>() or multiply_fragments().
+// Constants: see stream_shape.cuh, stream_store.cuh and output.cuh; and wgmmas<Group>() or multiply_fragments().
 #include "stream_arrange.cuh"
+#include "stream_own.cuh"
 #include "stream_store.cuh"
 
 namespace {
@@ -29,12 +30,14 @@ struct Slices {
 __device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, const Pipeline& pipe) {
     Accumulators acc;
     Storing storing;
+    OwnWeights own;
     int s = 0, w = 0;
 #pragma unroll 1
     for (Slices at(args); !at.done(); at.next()) {
         if (at.first()) {
             clear(acc);
             storing.enter(args, at.item());
+            if constexpr (kOwnWeights) own.enter(args, at.item(), pipe);
         }
         if (at.slice >= 0 && at.slice < args.depth) multiply_slice<0>(acc, pipe, at.item(), s, w);
         finish_slice<0>(acc, args, output, at.item(), pipe, storing, at.slice);
@@ -49,8 +52,9 @@ __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
             ptx::barrier_init(buffers.freed(s), frees);
         }
     };
-    init(pipe.src, kArranged ? kArrangingWarps : 1, kConsumers * 4);
-    init(pipe.weights, kWgmma ? 1 : 32, kConsumers * 4);
+    constexpr int kReaders = kConsumers * 4 * kArrivals;
+    init(pipe.src, kArranged ? kArrangingWarps * kArrivals : 1, kReaders);
+    if constexpr (!kOwnWeights) init(pipe.weights, kArrivals, kReaders);
     init(pipe.raw, 1, kArrangingWarps);
     if constexpr (kWgmma) ptx::fence_barrier_init();
 }
@@ -61,6 +65,8 @@ __device__ __forceinline__ void fill(const StreamArgs& args, const ptx::TensorMa
         if constexpr (kArranged) arrange(args, pipe, thread - 64);
     } else if (thread >= 32) {
         if constexpr (kSource != kSourceGlobal) produce_src(args, map, pipe, thread - 32);
+    } else if constexpr (kOwnWeights) {
+        return;
     } else if constexpr (kWgmma) {
         produce_weights(args, pipe, thread);
     } else {

@@ -209,7 +209,7 @@ __device__ __forceinline__ void arrange(const StreamArgs& args, const Pipeline& 
         }
         if constexpr (kWgmma) ptx::fence_shared_async();
         __syncwarp();
-        if (thread % 32 == 0) {
+        if (thread % 32 < kArrivals) {
             ptx::barrier_arrive(pipe.src.filled(s));
             if constexpr (kHasRaw) ptx::barrier_arrive(pipe.raw.freed(s));
         }

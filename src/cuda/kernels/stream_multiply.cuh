@@ -26,27 +26,11 @@ __device__ __forceinline__ void add(Accumulators& acc, const Accumulators& more)
 
 // ---- wgmma (sm_90a) ----
 
-/// One wgmma for each run of a group: the taps of the plane at one offset whose sums lie side by side. `cores` and
-/// `weights` are descriptors; a position is 16 bytes, their unit.
-template <int Group, int Run>
-__device__ __forceinline__ void multiply_runs(float (&sums)[kAccPhases * kN / 2], uint64_t cores, uint64_t weights) {
-    if constexpr (Run < kGroupRun[Group + 1]) {
-        const uint64_t a = cores + kRunOffset[Run];
-        const uint64_t b = weights + ((kRunUse[Run] - kGroupUse[Group]) * kBlockBytes >> 4);
-        wgmma<Run>(sums, a, b);
-        if constexpr (kParts == 2) {
-            wgmma<Run>(sums, a, b + (group_uses(Group) * kBlockBytes >> 4));
-            wgmma<Run>(sums, a + (kPartBytes >> 4), b);
-        }
-        multiply_runs<Group, Run + 1>(sums, cores, weights);
-    }
-}
-
+/// `cores` and `weights` are descriptors; a position is 16 bytes, their unit.
 template <int Group, int M>
 __device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores, uint64_t weights) {
     if constexpr (M < kMTiles) {
-        multiply_runs<Group, kGroupRun[Group]>(acc.sums[M], cores + tile_position(threadIdx.x / 128 * kMTiles + M),
-                                               weights);
+        wgmmas<Group>(acc.sums[M], cores + tile_position(threadIdx.x / 128 * kMTiles + M), weights);
         multiply_tiles<Group, M + 1>(acc, cores, weights);
     }
 }
@@ -155,11 +139,17 @@ __device__ __forceinline__ void wait_products() {
     if constexpr (kWgmma) ptx::wgmma_wait<kPending>();
 }
 
-/// Gives stages back, each warp for itself. Where its lanes have read them, all have to be done; wgmma has been waited
-/// for.
+/// Gives stages back, each warp for itself, and each lane where lanes have read them.
 __device__ __forceinline__ void give_back(uint32_t barrier) {
-    if constexpr (!kWgmma) __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barrier);
+    if (threadIdx.x % 32 < kArrivals) ptx::barrier_arrive(barrier);
+}
+
+/// The same with the weights, unless they stay.
+__device__ __forceinline__ void wait_weights(const Pipeline& pipe, int w) {
+    if constexpr (!kOwnWeights) pipe.weights.wait_filled(w);
+}
+__device__ __forceinline__ void give_back_weights(const Pipeline& pipe, int w) {
+    if constexpr (!kOwnWeights) give_back(pipe.weights.freed(w));
 }
 
 /// Multiplies a stage of src with all groups of taps, in all passes of a set of phases along H. `w` counts the stages
@@ -168,10 +158,10 @@ template <int Set, int Index>
 __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, int& w, bool first) {
     constexpr int kPass = kSetPass[Set] + Index / kTapGroups;
     if constexpr (kPass < kSetPass[Set + 1]) {
-        pipe.weights.wait_filled(w);
+        wait_weights(pipe, w);
         multiply_group<Index % kTapGroups>(acc, pipe.src.at(s) + kPassOffset[kPass] * 16, pipe.weights.at(w));
         wait_products<1>();
-        if (Index > 0 || !first) give_back(pipe.weights.freed(w - 1));
+        if (Index > 0 || !first) give_back_weights(pipe, w - 1);
         if (Index == 0 && !first) give_back(pipe.src.freed(s - 1));
         ++w;
         multiply_stage<Set, Index + 1>(acc, pipe, s, w, first);
@@ -185,10 +175,10 @@ __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumu
                                                        int s, int& w) {
     if constexpr (Group < kTapGroups) {
         clear(group);
-        pipe.weights.wait_filled(w);
+        wait_weights(pipe, w);
         multiply_group<Group>(group, pipe.src.at(s), pipe.weights.at(w));
         wait_products<0>();
-        give_back(pipe.weights.freed(w));
+        give_back_weights(pipe, w);
         if (Group == kTapGroups - 1) give_back(pipe.src.freed(s));
         add(acc, group);
         ++w;
@@ -215,7 +205,7 @@ __device__ __forceinline__ void multiply_slice(Accumulators& acc, const Pipeline
     }
     if constexpr (kParts == 1) {
         wait_products<0>();
-        give_back(pipe.weights.freed(w - 1));
+        give_back_weights(pipe, w - 1);
         give_back(pipe.src.freed(s - 1));
     }
 }

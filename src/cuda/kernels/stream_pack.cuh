@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr int kPlaneTaps = kKernelH * kKernelW, kAllTaps = kKernelD * kPlaneTaps;
+constexpr int kPlaneTaps = kKernelH * kKernelW;
 constexpr int kPackTaps = kPackTapsD * kPlaneTaps;
 constexpr int kPackChannels = 4 * kLaneChannels; // output channels of a CTA: the rows of a core are some of these
 constexpr int kAllSteps = kChunks * kSteps, kAllUses = kPasses * kUses;

@@ -23,6 +23,7 @@
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
 //   kDPhases kRingLength kRingStart kRingEntry kRingDelta kRotations   accumulator slots along D
 //   kWindows                                        the weights hold windows of the rings, not every rotation
+//   kOwnWeights                                     a CTA packs its weights for itself: see stream_own.cuh
 //   kRuns kRunOffset kRunUse kUses kTapGroups kGroupRun kGroupUse      taps of a pass, in groups that share a stage
 //   kPasses kPassOffset                             passes over these taps, each moved along H
 //   kRowSets kSetPhase kSetPass kRowPhases          work items have all phases along H, or each set of them has one
@@ -41,11 +42,14 @@ constexpr int kPlaneBytes = kPositions * 16;
 constexpr int kPartBytes = 2 * kSteps * kPlaneBytes;
 constexpr int kStageBytes = kParts * kPartBytes;
 constexpr int kBlockBytes = kN * 32; // the weights of one tap of the plane and one k step
+constexpr int kAllTaps = kKernelD * kKernelH * kKernelW;
 constexpr int kChunks = (kCi + kSteps * kChannelStep - 1) / (kSteps * kChannelStep); // stages of a slice
 constexpr bool kArranged = kSource != kSourceCores; // warps write the cores, instead of the copy engine
 constexpr bool kHasPlanes = kSource == kSourcePlanes || kSource == kSourceWhole;
 constexpr bool kHasRaw = kHasPlanes || kSource == kSourceRawCores;
 constexpr int kArrangingWarps = 2;
+// Lanes of a warp that arrive at a barrier. One speaks for all where the copy engine or wgmma is on the other side.
+constexpr int kArrivals = kWgmma ? 1 : 32;
 
 /// A row of a core: the 16 bytes of a position, or of a row of weights.
 struct alignas(16) Core {
@@ -61,7 +65,7 @@ __host__ __device__ constexpr int group_bytes(int group) {
 }
 
 struct StreamArgs {
-    const unsigned char* weights; // packed
+    const unsigned char* weights; // packed, or as they are where a CTA packs them
     const unsigned char* src;
     int64_t dst_slice; // voxels of an output slice
     int batch, depth, src_h, src_w;
@@ -69,6 +73,7 @@ struct StreamArgs {
     int q_end_d;
     int tiles_h, tiles_w, co_tiles;
     int whole_items, rest, share; // slices q of the items that are not whole, and those of them that a CTA takes
+    int weight_channels_last;     // where a CTA packs them
 };
 
 /// One work item: a tile of the plane, some output channels of a group, some images, all phases along H or one; and q
@@ -87,15 +92,21 @@ __device__ __forceinline__ int take(int& index, int divisor) {
     return remainder;
 }
 
-__device__ __forceinline__ Item item_at(const StreamArgs& args, int index) {
-    Item item;
+__device__ __forceinline__ void take_channels(Item& item, const StreamArgs& args, int& index) {
     item.co_tile = take(index, args.co_tiles);
     item.group = index % kGroups;
     index /= kGroups;
+}
+
+/// Items that follow one another share what they read: src, or the weights where a CTA packs them.
+__device__ __forceinline__ Item item_at(const StreamArgs& args, int index) {
+    Item item;
+    if constexpr (!kOwnWeights) take_channels(item, args, index);
     item.q_w = take(index, args.tiles_w) * kTileW;
     item.q_h = take(index, args.tiles_h) * kTileH;
-    if constexpr (kRowSets > 1) {
+    if constexpr (kRowSets > 1 || kOwnWeights) {
         item.n = take(index, (args.batch + kImages - 1) / kImages) * kImages;
+        if constexpr (kOwnWeights) take_channels(item, args, index);
         item.row_set = index; // those with the most passes first
     } else {
         item.n = index * kImages;

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "cuda/stream.hpp"
+
+/// The wgmmas of a tile as source: their text names every register of the sums.
+namespace tconv3d::cuda {
+
+/// The type of the tensor cores' operands.
+const char* stream_operand_type(const Problem& problem);
+
+/// wgmmas<Group>(sums, cores, weights): the products of one m64 tile with a group of taps, by descriptors. Nothing
+/// calls it where the other engine multiplies.
+std::string stream_wgmmas(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
+
+} // namespace tconv3d::cuda
