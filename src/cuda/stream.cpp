@@ -173,18 +173,18 @@ StreamArgs stream_arguments(const Problem& problem, const StreamTables& tables, 
     StreamArgs args{};
     args.dst_slice = dst[1] * dst[2];
     args.batch = narrow(problem.batch);
-    args.depth = narrow(problem.src[0]);
+    args.depth = narrow(problem.src[0] / tile.slices);
     args.src_h = narrow(problem.src[1]);
     args.src_w = narrow(problem.src[2]);
     args.dst_d = narrow(dst[0]);
     args.dst_h = narrow(dst[1]);
     args.dst_w = narrow(dst[2]);
-    args.q_end_d = narrow(tables.q_end[0]);
+    args.q_end_d = narrow(stream_depth(tables, tile));
     args.tiles_h = narrow(cuts(tables.q_end[1], tile.h));
     args.tiles_w = narrow(cuts(tables.q_end[2], tile.w));
     args.co_tiles = narrow(cuts(problem.dst_channels_per_group(), tile.dst_channels));
     args.whole_items = narrow(tile.whole_items);
-    args.rest = narrow((stream_items(problem, tables, tile) - tile.whole_items) * tables.q_end[0]);
+    args.rest = narrow((stream_items(problem, tables, tile) - tile.whole_items) * stream_depth(tables, tile));
     args.share = narrow(tile.share);
     return args;
 }
@@ -201,7 +201,7 @@ StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile) 
     const bool whole = tile.source == StreamSource::whole;
     return {{whole ? plane : w, channels, whole ? 1 : h, problem.src[0], problem.batch * problem.groups},
             {1, volume, whole ? plane : w, plane, channels * volume},
-            {tile.raw_pitch, tile.steps * step, whole ? 1 : tile.rows, 1, tile.images}};
+            {tile.raw_pitch, tile.steps * step, whole ? 1 : tile.rows, tile.slices, tile.images / tile.slices}};
 }
 
 int64_t stream_box_bytes(const Problem& problem, const StreamTile& tile) {

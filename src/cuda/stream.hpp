@@ -138,6 +138,7 @@ struct StreamTile {
     StreamStore store;
     int64_t dst_channels; ///< of a work item
     int64_t images;
+    int64_t slices; ///< 1, or as many as images: these are slices of one, and all others count such groups
     int64_t h;
     int64_t w;
     int64_t m_tiles;  ///< of 64 positions, per consumer warpgroup
@@ -201,6 +202,9 @@ std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t grou
 
 /// Positions from the first one that a position's outputs read in a pass to that of an offset.
 int64_t stream_offset(const StreamTables& tables, const StreamTile& tile, const StreamOffset& offset);
+
+/// Slices q along D, or groups of them where a tile has several.
+int64_t stream_depth(const StreamTables& tables, const StreamTile& tile);
 
 /// Work items, none of them cut along D.
 int64_t stream_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile);

@@ -106,7 +106,7 @@ double store_clocks(const StreamTile& tile, const Problem& problem, const Stream
 class ItemClocks {
 public:
     ItemClocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables, double passes)
-        : depth_(tables.q_end[0]), src_depth_(problem.src[0]), delta_min_(tables.delta_min[0]),
+        : depth_(stream_depth(tables, tile)), src_depth_(problem.src[0] / tile.slices), delta_min_(tables.delta_min[0]),
           delta_max_(tables.delta_max[0]),
           per_slice_(stage_clocks(tile, problem, tables, passes) * static_cast<double>(stream_chunks(problem, tile))),
           stores_(store_clocks(tile, problem, tables)) {}
@@ -169,7 +169,8 @@ double shape_factor(const StreamTile& tile, const Problem& problem, const Stream
 double pack_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t waves) {
     constexpr double kLaunch = 7000, kWait = 1500;
     const double packed_byte = problem.channels_last() ? 0.004 : 0.002;
-    const double own_byte = problem.channels_last() ? 0.14 : 0.043;
+    const double own_byte =
+        problem.channels_last() ? 0.07 * static_cast<double>(bytes_per_element(problem.dtype)) : 0.043;
     if (!tile.own_weights)
         return kLaunch + packed_byte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
     const int64_t bytes = tile.weight_stages * tile.weight_stage_bytes;
@@ -179,7 +180,7 @@ double pack_clocks(const StreamTile& tile, const Problem& problem, const StreamT
 } // namespace
 
 void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
-    const int64_t depth = tables.q_end[0], items = stream_items(problem, tables, tile);
+    const int64_t depth = stream_depth(tables, tile), items = stream_items(problem, tables, tile);
     const int64_t waves = items / multiprocessors, rest = (items - waves * multiprocessors) * depth;
     // Items with many passes come first, so that CTAs with several have some of each.
     const ItemClocks clocks(tile, problem, tables, waves > 0 ? tables.mean_passes() : tables.most_passes());

@@ -137,6 +137,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kConsumerRegisters", consumer_registers)
         .constant("kProducerRegisters", kAllRegisters - 2 * consumer_registers)
         .constant("kImages", tile.images)
+        .constant("kSlices", tile.slices)
         .constant("kTileH", tile.h)
         .constant("kTileW", tile.w)
         .constant("kBlocksH", tile.blocks_h)

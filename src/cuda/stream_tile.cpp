@@ -82,6 +82,25 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
     if (set_stream_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, keep);
 }
 
+/// Whether each slice of src has slices of dst to itself.
+bool slices_are_alone(const Problem& problem, const StreamTables& tables) {
+    const auto has_one = [](const Ring& ring) { return ring.length == 1; };
+    return tables.delta_min[0] == 0 && tables.delta_max[0] == 0 &&
+           std::all_of(tables.rings.begin(), tables.rings.end(), has_one) &&
+           problem.dst()[0] == problem.stride[0] * problem.src[0];
+}
+
+/// Tiles that have several slices instead of several images: as many as fit and divide them all. Where channels are
+/// contiguous they are slower: the copy engine brings each plane of each by itself.
+void consider_slices(StreamTile tile, int64_t most, const Problem& problem, const StreamTables& tables,
+                     const Device& device, const KeepTile& keep) {
+    if (problem.channels_last() || !slices_are_alone(problem, tables)) return;
+    tile.slices = std::min(most, problem.src[0]);
+    while (tile.slices > 1 && problem.src[0] % tile.slices != 0) --tile.slices;
+    tile.images = tile.slices;
+    if (tile.slices > 1) consider(tile, problem, tables, device, keep);
+}
+
 /// Flat tiles: m64 tiles follow the positions, across the ends of rows and images.
 void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
                    const KeepTile& keep) {
@@ -100,6 +119,9 @@ void consider_flat(StreamTile tile, const Problem& problem, const StreamTables& 
         if (cut > 1 || tile.h < rows || plane > room) continue;
         tile.images = std::max<int64_t>(std::min(problem.batch, room / plane), 1);
         consider(tile, problem, tables, device, keep);
+        tile.images = 2;
+        if (set_stream_plane(tile, tables))
+            consider_slices(tile, room / (tile.rows * pitch), problem, tables, device, keep);
     }
 }
 
@@ -115,6 +137,7 @@ void consider_blocks(StreamTile tile, const Problem& problem, const StreamTables
         const bool whole = tile.blocks_w == most_w && tile.blocks_h == most_h;
         tile.images = whole ? std::max<int64_t>(std::min(problem.batch, tiles / (most_h * most_w)), 1) : 1;
         consider(tile, problem, tables, device, keep);
+        if (whole) consider_slices(tile, tiles / (most_h * most_w), problem, tables, device, keep);
     }
 }
 
@@ -144,9 +167,13 @@ int64_t stream_offset(const StreamTables& tables, const StreamTile& tile, const 
     return (offset.delta_h - tables.first_delta_h()) * tile.pitch + offset.delta_w - tables.delta_min[2];
 }
 
+int64_t stream_depth(const StreamTables& tables, const StreamTile& tile) {
+    return tables.q_end[0] / tile.slices;
+}
+
 int64_t stream_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    return static_cast<int64_t>(tables.row_sets.size()) * cuts(problem.batch, tile.images) * problem.groups *
-           cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
+    return static_cast<int64_t>(tables.row_sets.size()) * cuts(problem.batch, tile.images / tile.slices) *
+           problem.groups * cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
            cuts(tables.q_end[2], tile.w);
 }
 
@@ -169,9 +196,10 @@ int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile) {
 std::string StreamTile::name() const {
     char text[120];
     const auto number = [](int64_t value) { return static_cast<long long>(value); };
-    std::snprintf(text, sizeof text, "%lld x %lld x %lld voxels%s, %lld channels, %lld k steps a stage%s%s",
-                  number(images), number(h), number(w), blocks_w > 0 ? " in blocks" : "", number(dst_channels),
-                  number(steps), store == StreamStore::staged ? ", staged" : "", own_weights ? ", own weights" : "");
+    std::snprintf(text, sizeof text, "%lld%s x %lld x %lld voxels%s, %lld channels, %lld k steps a stage%s%s",
+                  number(images), slices > 1 ? " slices" : "", number(h), number(w), blocks_w > 0 ? " in blocks" : "",
+                  number(dst_channels), number(steps), store == StreamStore::staged ? ", staged" : "",
+                  own_weights ? ", own weights" : "");
     return text;
 }
 
@@ -192,6 +220,7 @@ void each_stream_tile(const Problem& problem, const StreamTables& tables, const 
     tile.engine = engine;
     tile.source = choose_source(problem, engine);
     tile.store = choose_store(problem);
+    tile.slices = 1;
     for (tile.dst_channels = 8; tile.dst_channels <= channels; tile.dst_channels += 8) {
         const int64_t n = tables.slots * tile.dst_channels;
         if (n * tables.longest_run() > kMostColumns) break;

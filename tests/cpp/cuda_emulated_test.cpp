@@ -140,6 +140,7 @@ struct Case {
     const char* why;
     StreamRows rows = StreamRows::together;
     bool own_weights = false;
+    bool slices = false; ///< several in a tile
 };
 
 constexpr StreamEngine kWgmma = StreamEngine::wgmma, kMma = StreamEngine::mma;
@@ -154,9 +155,14 @@ constexpr Case kCases[] = {
     {"n1 ci8 co12 3x6x16 k3 s2 p1 d2 tf32", kWgmma, kStaged, "the same, and slices without taps"},
     {"n2 ci16 co20 3x6x16 k3 s2 p1 d2 f16", kWgmma, kStaged, "the same in 16 bits"},
     {"n3 ci16 co8 3x4x8 k3x2x2 s2 f16", kWgmma, kVoxel, "phases of a voxel side by side, images that share a tile"},
-    {"n3 ci40 co24 3x4x8 k2 s2 f16", kWgmma, kVoxel, "weights that the CTA packs", kTogether, true},
+    {"n3 ci40 co24 3x4x8 k2 s2 f16", kWgmma, kVoxel, "weights that the CTA packs, slices that share a tile", kTogether,
+     true, true},
     {"n2 ci28 co40 2x5x8 k2 s2 g2 tf32", kWgmma, kVoxel, "the same for groups that fill no tile", kTogether, true},
     {"n1 ci24 co72 2x4x5 k2 s2 bf16 ndhwc", kWgmma, kChannels, "the same, channels last", kTogether, true},
+    {"n3 ci40 co8 4x3x4 k2 s2 bf16", kWgmma, kVoxel, "the same, images that share a tile", kTogether, true},
+    {"n2 ci8 co8 6x3x8 k3x2x4 s3x2x2 p0x0x1 tf32", kWgmma, kVoxel, "slices that share a tile and have a halo",
+     kTogether, false, true},
+    {"n2 ci9 co8 6x2x3 k2x3x3 s2x1x1 f16", kWgmma, kVoxel, "the same, of odd rows", kTogether, false, true},
     {"n1 ci16 co8 3x5x16 k3 p1 bf16", kWgmma, StreamStore::quads, "four voxels at once"},
     {"n1 ci16 co8 3x5x16 k3 bf16", kWgmma, StreamStore::pairs, "two voxels at once"},
     {"n1 ci40 co8 2x9x40 k3 p1 bf16", kWgmma, StreamStore::quads, "large planes of 16 bits, many channels"},
@@ -181,6 +187,7 @@ TEST_P(StreamEmulatedCase, IsExactOnIntegers) {
     const Emulated emulated(Problem::parse(GetParam().problem), GetParam().engine, GetParam().rows);
     EXPECT_EQ(emulated.tile().store, GetParam().store) << GetParam().problem << ": " << emulated.tile().name();
     EXPECT_EQ(emulated.tile().own_weights, GetParam().own_weights) << GetParam().problem;
+    EXPECT_EQ(emulated.tile().slices > 1, GetParam().slices) << GetParam().problem << ": " << emulated.tile().name();
     ASSERT_TRUE(emulated.compile()) << GetParam().problem;
     EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << emulated.tile().name();
 }

@@ -201,7 +201,8 @@ void expect_shares_are_all(const Problem& problem, const StreamTables& tables, c
                            const std::string& where) {
     const StreamArgs args = stream_arguments(problem, tables, tile);
     EXPECT_EQ(args.whole_items % tile.ctas, 0) << where;
-    EXPECT_EQ(args.whole_items * tables.q_end[0] + args.rest, stream_items(problem, tables, tile) * tables.q_end[0])
+    EXPECT_EQ(args.whole_items * stream_depth(tables, tile) + args.rest,
+              stream_items(problem, tables, tile) * stream_depth(tables, tile))
         << where;
     EXPECT_GE(tile.ctas * tile.share, args.rest) << where << ": slices are left over";
     const bool all_have_work = args.whole_items > 0 || (tile.ctas - 1) * tile.share < args.rest;

@@ -167,12 +167,12 @@ __device__ __forceinline__ Core gather_core(Load load_channel) {
 __device__ __forceinline__ Core core_from_src(const Walk& walk, const Voxel& voxel, int group) {
     using Element = typename Unsigned<4 / kWordChannels>::Type;
     const StreamArgs& args = walk.args;
-    const int n = walk.item().n + voxel.image;
+    const int n = walk.item().n + voxel.image / kSlices, d = walk.slice() * kSlices + voxel.image % kSlices;
     const int h = walk.item().q_h + kDeltaMinH + voxel.row, w = first_column(walk.item()) + voxel.column;
     const int channel = walk.chunk() * kSteps * kChannelStep + group * 4 * kWordChannels;
     const bool inside = voxel.image < kImages && n < args.batch && h >= 0 && h < args.src_h && w >= 0 && w < args.src_w;
-    const int64_t area = static_cast<int64_t>(args.src_h) * args.src_w, volume = area * args.depth;
-    const int64_t place = walk.slice() * area + static_cast<int64_t>(h) * args.src_w + w;
+    const int64_t area = static_cast<int64_t>(args.src_h) * args.src_w, volume = area * args.depth * kSlices;
+    const int64_t place = d * area + static_cast<int64_t>(h) * args.src_w + w;
     constexpr int kChannels = kGroups * kCi;
     const int64_t first =
         kChannelsLast ? (n * volume + place) * kChannels + walk.item().group * kCi + channel

@@ -66,7 +66,7 @@ __device__ __forceinline__ void copy_src(const Walk& walk, const ptx::TensorMap&
     if constexpr (kHasPlanes) {
         constexpr bool kWhole = kSource == kSourceWhole;
         if (lane == 0)
-            ptx::copy_box(to, map, item.n * kGroups + item.group, walk.slice(), kWhole ? 0 : row, channel,
+            ptx::copy_box(to, map, item.n * kGroups + item.group, walk.slice() * kSlices, kWhole ? 0 : row, channel,
                           kWhole ? 0 : raw_column(item), barrier);
     } else {
         constexpr int kCoreChannels = 4 * kWordChannels;

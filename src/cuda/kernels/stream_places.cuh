@@ -63,6 +63,12 @@ __device__ __forceinline__ void forget(Places& places) {
     for (int i = 0; i < kPlaces; ++i) forget(places.offset[i]);
 }
 
+/// Outputs from a tile's image to the next, or from what a slice gives to what the next one does.
+__device__ __forceinline__ int64_t image_stride(const StreamArgs& args) {
+    if constexpr (kSlices > 1) return kStrideD * args.dst_slice;
+    return kChannels * args.dst_d * args.dst_slice;
+}
+
 /// `row` is the lane's one of the 8 rows of a core.
 __device__ __forceinline__ Places places_of(const StreamArgs& args, const Item& item, int row) {
     Places places;
@@ -74,8 +80,8 @@ __device__ __forceinline__ Places places_of(const StreamArgs& args, const Item& 
         const Voxel voxel = voxel_at(row_position(thread, i / 2, thread / 32 % 4 * 16 + i % 2 * 8 + row));
         const int h = (item.q_h + voxel.row) * kStrideH + item.first_row(), w = (item.q_w + voxel.column) * kStrideW;
         const bool exists = voxel.row < kTileH && voxel.column < kTileW && h < args.dst_h && w < args.dst_w &&
-                            (kImages == 1 || (voxel.image < kImages && item.n + voxel.image < args.batch));
-        const int image = kImages == 1 ? 0 : voxel.image * static_cast<int>(kChannels * args.dst_d * args.dst_slice);
+                            (kImages == 1 || (voxel.image < kImages && item.n + voxel.image / kSlices < args.batch));
+        const int image = kImages == 1 ? 0 : voxel.image * static_cast<int>(image_stride(args));
         places.offset[i] = exists ? image + (h * args.dst_w + w) * (kChannelsLast ? kChannels : 1) : -1;
         if (h + kStrideH > args.dst_h) places.cut |= 1u << i;
         if (w + kStrideW > args.dst_w) places.cut |= 1u << (kPlaces + i);

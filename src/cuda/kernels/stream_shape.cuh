@@ -10,6 +10,8 @@
 //   kCi kCo kGroups kChannelStep kSteps             channels of a group, of one k step; k steps of a stage
 //   kCoTile kN kMTiles kConsumers                   columns of a work item: kN = slots * kCoTile; m64 tiles, warpgroups
 //   kImages kTileH kTileW                           positions q of a work item
+//   kSlices                                         1, or kImages where these are slices of one image, which have
+//                                                   nothing to do with one another: all others count such groups then
 //   kPlaneRows kPitch kPositions                    the staged plane
 //   kCoreStride                                     positions between the cores of an m64 tile
 //   kBlocksH kBlocksW                               m64 tiles of an image where cores follow its rows, else 0
@@ -48,6 +50,7 @@ constexpr bool kArranged = kSource != kSourceCores; // warps write the cores, in
 constexpr bool kHasPlanes = kSource == kSourcePlanes || kSource == kSourceWhole;
 constexpr bool kHasRaw = kHasPlanes || kSource == kSourceRawCores;
 constexpr int kArrangingWarps = 2;
+constexpr int kBatchImages = kImages / kSlices; // of the batch in a work item
 // Lanes of a warp that arrive at a barrier. One speaks for all where the copy engine or wgmma is on the other side.
 constexpr int kArrivals = kWgmma ? 1 : 32;
 
@@ -105,11 +108,11 @@ __device__ __forceinline__ Item item_at(const StreamArgs& args, int index) {
     item.q_w = take(index, args.tiles_w) * kTileW;
     item.q_h = take(index, args.tiles_h) * kTileH;
     if constexpr (kRowSets > 1 || kOwnWeights) {
-        item.n = take(index, (args.batch + kImages - 1) / kImages) * kImages;
+        item.n = take(index, (args.batch + kBatchImages - 1) / kBatchImages) * kBatchImages;
         if constexpr (kOwnWeights) take_channels(item, args, index);
         item.row_set = index; // those with the most passes first
     } else {
-        item.n = index * kImages;
+        item.n = index * kBatchImages;
         item.row_set = 0;
     }
     return item;

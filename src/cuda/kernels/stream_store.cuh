@@ -157,7 +157,7 @@ __device__ __forceinline__ void finish_turn(Accumulators& acc, const StreamArgs&
     constexpr int kLength = kRingLength[R] == 0 ? 1 : kRingLength[R];
     if constexpr (Turn < kLength) {
         if (turn != Turn) return finish_turn<R, Turn + 1>(acc, args, output, item, pipe, storing, slice, turn);
-        const int q = slice - kRingDelta[R], d = kStrideD * q + R;
+        const int q = slice - kRingDelta[R], d = kStrideD * kSlices * q + R;
         const bool keep = q >= item.q_d && q < item.q_d_end && d < args.dst_d;
         if constexpr (kRingLength[R] == 0) {
             store_slice<-1>(acc, args, output, item, pipe, storing, d, keep);
