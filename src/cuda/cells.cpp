@@ -83,30 +83,6 @@ void add_window(Prelude& prelude, const Problem& problem, const CellTile& tile) 
     voxel_uses(h, w, tile.cell[2], problem.kernel[2]).print(prelude, "");
 }
 
-/// kernels/cells.cuh's CellArgs, byte for byte.
-struct CellArgs {
-    const void* src;
-    const void* weight;
-    Extents src_extents;
-    Extents dst_extents;
-    Extents cells;
-    int64_t blocks;
-    int64_t items;
-    int64_t aligned;
-};
-
-CellArgs args_for(const Problem& problem, const CellTile& tile) {
-    CellArgs args{};
-    args.src_extents = problem.src;
-    args.dst_extents = problem.dst();
-    for (size_t i = 0; i < 3; ++i) args.cells[i] = cuts(args.dst_extents[i], tile.cell[i]);
-    args.blocks = cuts(args.cells[0] * args.cells[1] * args.cells[2], kThreads / tile.lanes);
-    const int64_t space = tile_space(problem);
-    const int64_t tiles = problem.dst_channels / space * cuts(space, tile.channels * tile.lanes);
-    args.items = args.blocks * tiles * problem.batch;
-    return args;
-}
-
 class CellsKernel final : public Kernel {
 public:
     CellsKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const CellTile& tile)
@@ -114,7 +90,7 @@ public:
           variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
                         return cells_request(problem, tile, epilogue, has_bias, saves_preactivation);
                     })),
-          args_(args_for(problem, tile)), row_bytes_(tile.cell[2] * bytes_per_element(problem.dtype)) {}
+          args_(cells_arguments(problem, tile)), row_bytes_(tile.cell[2] * bytes_per_element(problem.dtype)) {}
 
     size_t workspace_bytes() const override { return 0; }
 
@@ -173,6 +149,18 @@ double cells_cost(const Problem& problem, const Epilogue&, const Device& device)
 std::unique_ptr<Kernel> prepare_cells(const Problem& problem, const Epilogue& epilogue, const Device& device,
                                       const std::string&) {
     return std::make_unique<CellsKernel>(problem, epilogue, device, choose_cell_tile(problem, device.multiprocessors));
+}
+
+CellArgs cells_arguments(const Problem& problem, const CellTile& tile) {
+    CellArgs args{};
+    args.src_extents = problem.src;
+    args.dst_extents = problem.dst();
+    for (size_t i = 0; i < 3; ++i) args.cells[i] = cuts(args.dst_extents[i], tile.cell[i]);
+    args.blocks = cuts(args.cells[0] * args.cells[1] * args.cells[2], kThreads / tile.lanes);
+    const int64_t space = tile_space(problem);
+    const int64_t tiles = problem.dst_channels / space * cuts(space, tile.channels * tile.lanes);
+    args.items = args.blocks * tiles * problem.batch;
+    return args;
 }
 
 KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue, bool has_bias,

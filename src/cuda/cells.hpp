@@ -42,6 +42,21 @@ double cells_cost(const Problem& problem, const Epilogue& epilogue, const Device
 std::unique_ptr<Kernel> prepare_cells(const Problem& problem, const Epilogue& epilogue, const Device& device,
                                       const std::string& variant);
 
+/// kernels/cells.cuh's CellArgs, byte for byte.
+struct CellArgs {
+    const void* src;
+    const void* weight;
+    Extents src_extents;
+    Extents dst_extents;
+    Extents cells;
+    int64_t blocks;
+    int64_t items;
+    int64_t aligned;
+};
+
+/// All but the tensors and what follows from their addresses.
+CellArgs cells_arguments(const Problem& problem, const CellTile& tile);
+
 KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue, bool has_bias,
                             bool saves_preactivation);
 

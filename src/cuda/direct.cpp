@@ -38,24 +38,13 @@ int64_t inverse(int64_t value, int64_t modulus) {
     return (factor % modulus + modulus) % modulus;
 }
 
-/// kernels/direct.cuh's DirectArgs, byte for byte.
-struct DirectArgs {
-    const void* src;
-    const void* weight;
-    std::array<int64_t, 3> src_extents;
-    std::array<int64_t, 3> dst_extents;
-    int64_t items;
-};
-
 class DirectKernel final : public Kernel {
 public:
     DirectKernel(const Problem& problem, const Epilogue& epilogue, const Device& device)
         : epilogue_(epilogue), variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
                                              return direct_request(problem, epilogue, has_bias, saves_preactivation);
                                          })),
-          args_{nullptr, nullptr, problem.src, problem.dst(),
-                problem.batch * channel_blocks(problem) * problem.dst_voxels()},
-          channel_block_(channel_block(problem)) {}
+          args_(direct_arguments(problem)), channel_block_(channel_block(problem)) {}
 
     size_t workspace_bytes() const override { return 0; }
 
@@ -110,6 +99,11 @@ double direct_cost(const Problem& problem, const Epilogue&, const Device& device
 std::unique_ptr<Kernel> prepare_direct(const Problem& problem, const Epilogue& epilogue, const Device& device,
                                        const std::string&) {
     return std::make_unique<DirectKernel>(problem, epilogue, device);
+}
+
+DirectArgs direct_arguments(const Problem& problem) {
+    return {nullptr, nullptr, problem.src, problem.dst(),
+            problem.batch * channel_blocks(problem) * problem.dst_voxels()};
 }
 
 KernelRequest direct_request(const Problem& problem, const Epilogue& epilogue, bool has_bias,

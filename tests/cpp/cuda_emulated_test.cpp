@@ -2,20 +2,15 @@
 // tests/emulator, where each thread is a fiber, and must be exact on small integers.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "cuda/stream.hpp"
+#include "emulated.hpp"
 #include "made_up_devices.hpp"
 #include "problem_file.hpp"
-#include "scratch_folder.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
-namespace fs = std::filesystem;
-
+using testing::constant;
 using testing::kHopper;
 
 std::string list(const std::array<int64_t, 5>& values) {
@@ -69,33 +64,18 @@ Device small_hopper() {
 
 /// What the library would launch.
 std::string launch_source(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    const StreamArgs args = stream_arguments(problem, tables, tile);
-    std::string bytes;
-    for (size_t i = 0; i < sizeof args; ++i)
-        bytes += std::to_string(reinterpret_cast<const unsigned char*>(&args)[i]) + ", ";
     const StreamMapShape shape = stream_map_shape(problem, tile);
     const int64_t packed = stream_packed_words(problem, tables, tile);
     const Dim3 pack = stream_pack_grid(stream_pack(problem, tile, small_hopper()), packed, small_hopper());
-    const auto constant = [](const char* name, int64_t value) {
-        return std::string("constexpr int ") + name + " = " + std::to_string(value) + ";\n";
-    };
-    const Extents dst = problem.dst();
-    return "constexpr unsigned char kArguments[] = {" + bytes +
-           "};\nconstexpr int64_t kMapExtents[] = " + list(shape.extents) +
+    return testing::arguments_source(stream_arguments(problem, tables, tile)) +
+           "constexpr int64_t kMapExtents[] = " + list(shape.extents) +
            ";\nconstexpr int64_t kMapStrides[] = " + list(shape.strides) +
            ";\nconstexpr int64_t kMapBox[] = " + list(shape.box) +
            ";\nconstexpr bool kMapRounds = " + (problem.math == MathMode::tf32 ? "true" : "false") + ";\n" +
-           constant("kBatch", problem.batch) + constant("kSrcD", problem.src[0]) + constant("kSrcH", problem.src[1]) +
-           constant("kSrcW", problem.src[2]) + constant("kDstD", dst[0]) + constant("kDstH", dst[1]) +
-           constant("kDstW", dst[2]) + constant("kPackedBytes", packed * 4) + constant("kPackGridX", pack.x) +
-           constant("kPackGridY", pack.y) + constant("kPackThreads", kStreamPackThreads) + constant("kGrid", tile.ctas);
+           constant("kPackedBytes", packed * 4) + constant("kPackGridX", pack.x) + constant("kPackGridY", pack.y) +
+           constant("kPackThreads", kStreamPackThreads) + constant("kGrid", tile.ctas);
 }
 
-void write(const fs::path& path, const std::string& text) {
-    std::ofstream(path) << text;
-}
-
-/// A folder with the kernels, ptx.cuh and all else from tests/emulator, and what belongs to the problem.
 class Emulated {
 public:
     Emulated(const Problem& problem, StreamEngine engine)
@@ -105,31 +85,24 @@ public:
         : Emulated(problem, choice(problem, engine, StreamTables(problem, rows))) {}
 
     const StreamTile& tile() const { return tile_; }
-    bool compile() const { return run(TCONV3D_CXX " -std=c++17 -O1 -w -o emulated stream.cpp pack.cpp device.cpp"); }
-    bool execute() const { return run("./emulated"); }
+    bool compile() const { return emulator_.compile("stream.cpp pack.cpp"); }
+    bool execute() const { return emulator_.execute(); }
 
 private:
     static StreamChoice choice(const Problem& problem, StreamEngine engine, const StreamTables& tables) {
         return {tables, choose_stream_tile(problem, tables, small_hopper(), engine)};
     }
 
-    Emulated(const Problem& problem, const StreamChoice& choice) : tile_(choice.tile) {
+    Emulated(const Problem& problem, const StreamChoice& choice) : emulator_(problem), tile_(choice.tile) {
         const auto& [tables, tile] = choice;
-        for (const char* source : {TCONV3D_KERNELS, TCONV3D_EMULATOR})
-            for (const fs::directory_entry& file : fs::directory_iterator(source))
-                fs::copy(file, folder_ / file.path().filename().string(), fs::copy_options::overwrite_existing);
-        write(folder_ / "prelude.hpp",
-              host_prelude(stream_request(problem, tables, tile, {}, true, false).prelude, problem));
-        write(folder_ / "pack_prelude.hpp",
-              stream_pack_request(problem, tables, tile, stream_pack(problem, tile, small_hopper())).prelude);
-        write(folder_ / "problem.hpp", launch_source(problem, tables, tile));
+        emulator_.write("prelude.hpp",
+                        host_prelude(stream_request(problem, tables, tile, {}, true, false).prelude, problem));
+        emulator_.write("pack_prelude.hpp",
+                        stream_pack_request(problem, tables, tile, stream_pack(problem, tile, small_hopper())).prelude);
+        emulator_.write("launch.hpp", launch_source(problem, tables, tile));
     }
 
-    bool run(const std::string& command) const {
-        return std::system(("cd " + (folder_ / "") + " && " + command).c_str()) == 0;
-    }
-
-    testing::ScratchFolder folder_;
+    testing::Emulator emulator_;
     StreamTile tile_;
 };
 

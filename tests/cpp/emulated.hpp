@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "scratch_folder.hpp"
+#include "tconv3d/problem.hpp"
+
+namespace tconv3d::testing {
+
+inline std::string constant(const char* name, int64_t value) {
+    return std::string("constexpr int ") + name + " = " + std::to_string(value) + ";\n";
+}
+
+/// The bytes of a kernel's argument: kArguments.
+template <typename Arguments>
+std::string arguments_source(const Arguments& arguments) {
+    std::string bytes;
+    for (size_t i = 0; i < sizeof arguments; ++i)
+        bytes += std::to_string(reinterpret_cast<const unsigned char*>(&arguments)[i]) + ", ";
+    return "constexpr unsigned char kArguments[] = {" + bytes + "};\n";
+}
+
+/// A folder with the kernels, ptx.cuh and all else from tests/emulator, and problem.hpp: there a kernel is compiled by
+/// this machine's compiler, and run.
+class Emulator {
+public:
+    explicit Emulator(const Problem& problem) {
+        namespace fs = std::filesystem;
+        for (const char* source : {TCONV3D_KERNELS, TCONV3D_EMULATOR})
+            for (const fs::directory_entry& file : fs::directory_iterator(source))
+                fs::copy(file, folder_ / file.path().filename().string(), fs::copy_options::overwrite_existing);
+        write("problem.hpp", given(problem));
+    }
+
+    void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
+    bool compile(const std::string& sources) const {
+        return run(TCONV3D_CXX " -std=c++17 -O1 -w -o emulated device.cpp " + sources);
+    }
+    bool execute() const { return run("./emulated"); }
+
+private:
+    static std::string extents(const std::string& name, const Extents& values) {
+        return constant((name + "D").c_str(), values[0]) + constant((name + "H").c_str(), values[1]) +
+               constant((name + "W").c_str(), values[2]);
+    }
+
+    static std::string given(const Problem& problem) {
+        return "#pragma once\nnamespace given {\n" + constant("kBatch", problem.batch) +
+               constant("kCi", problem.src_channels_per_group()) + constant("kCo", problem.dst_channels_per_group()) +
+               constant("kGroups", problem.groups) + constant("kChannelsLast", problem.channels_last() ? 1 : 0) +
+               extents("kSrc", problem.src) + extents("kDst", problem.dst()) + extents("kKernel", problem.kernel) +
+               extents("kStride", problem.stride) + extents("kPadding", problem.padding) +
+               extents("kDilation", problem.dilation) + "}\n";
+    }
+
+    bool run(const std::string& command) const {
+        return std::system(("cd " + (folder_ / "") + " && " + command).c_str()) == 0;
+    }
+
+    ScratchFolder folder_;
+};
+
+} // namespace tconv3d::testing

@@ -1,0 +1,32 @@
+// A kernel whose threads work by themselves, as stream.cpp runs the streamed one. launch.hpp says which: KERNEL_FILE,
+// KERNEL_ENTRY, and KERNEL_ARGUMENTS, the type of what it takes beside Output.
+#include "device.hpp"
+
+#undef __shared__
+#define __shared__ static // of a CTA at a time
+
+#include "launch.hpp"
+#include "prelude.hpp"
+
+#include KERNEL_FILE
+
+#include "check.hpp"
+
+namespace {
+KERNEL_ARGUMENTS the_args;
+Output the_output;
+} // namespace
+
+int main() {
+    check::Tensors tensors;
+    std::memcpy(&the_args, kArguments, sizeof the_args);
+    static_assert(sizeof the_args == sizeof kArguments);
+    the_args.src = tensors.src.data();
+    the_args.weight = tensors.weight.data();
+    the_output.dst = tensors.dst.data();
+    the_output.bias = tensors.bias.data();
+    gridDim = {kGrid, 1, 1};
+    for (int block = 0; block < kGrid; ++block)
+        emulator::run_cta(block, kThreads, [] { KERNEL_ENTRY(the_args, the_output); });
+    return tensors.wrong() == 0 ? 0 : 1;
+}
