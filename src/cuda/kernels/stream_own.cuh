@@ -52,17 +52,16 @@ struct OwnTile {
 
     __device__ OwnTile(const StreamArgs& args, const Item& item, uint32_t shared)
         : weight(reinterpret_cast<const Storage*>(args.weights) + int64_t{item.group} * kCi * kCo * kAllTaps +
-                 item.co_tile * kCoTile * (args.weight_channels_last != 0 ? 1 : kAllTaps)),
+                 int64_t{item.co_tile} * kCoTile * (args.weight_channels_last != 0 ? 1 : kAllTaps)),
           channels(min(kCoTile, kCo - item.co_tile * kCoTile)), to(shared) {}
 
     /// The square of input channels kSide * square and those that follow, at `place` of the weight of one input
     /// channel.
-    __device__ __forceinline__ void load(Square& rows, int square, int place, bool exists) const {
+    __device__ __forceinline__ void load(Square& rows, int square, int64_t place, bool exists) const {
 #pragma unroll
         for (int i = 0; i < kSide; ++i) {
             const int ci = square * kSide + i;
-            const auto* from =
-                reinterpret_cast<const uint4*>(weight + static_cast<int64_t>(ci) * (kCo * kAllTaps) + place);
+            const auto* from = reinterpret_cast<const uint4*>(weight + int64_t{ci} * kCo * kAllTaps + place);
             const uint4 row = exists && ci < kCi ? __ldg(from) : uint4{};
             rows[i] = {{row.x, row.y, row.z, row.w}};
         }
@@ -94,7 +93,7 @@ struct OwnTile {
     /// The same where channels are neighbours: kSide of them, for one tap.
     __device__ __forceinline__ void pack_channels(int square, int channel, int tap) const {
         Square rows, turned;
-        load(rows, square, tap * kCo + channel, channel < channels);
+        load(rows, square, int64_t{tap} * kCo + channel, channel < channels);
         turn(rows, turned);
 #pragma unroll
         for (int j = 0; j < kSide; ++j) store(turned[j], square, tap, channel + j);
