@@ -36,7 +36,8 @@ public:
     size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
     bool takes_channels_last_weight() const { return kernel_->takes_channels_last_weight(); }
 
-    /// workspace: workspace_bytes() of device memory, aligned to 256. Returns when the work is queued on the stream.
+    /// src, weight, dst and preactivation are aligned to 16 bytes. workspace: workspace_bytes() of device memory,
+    /// aligned to 256. Returns when the work is queued on the stream.
     void execute(const Arguments& arguments, void* stream, void* workspace) const;
 
     std::string explain() const;

@@ -1,11 +1,20 @@
 #include "argument_checks.hpp"
 
+#include <cstdint>
+
 #include "tconv3d/error.hpp"
 
 namespace tconv3d {
 
 void require_present(const void* pointer, const std::string& what, const std::string& who) {
     if (pointer == nullptr) throw Error(who + " needs " + what + ", got a null pointer");
+}
+
+void require_aligned(const void* pointer, size_t bytes, const std::string& what) {
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    if (address % bytes == 0) return;
+    throw Error(what + " must be aligned to " + std::to_string(bytes) + " bytes, got an address that is " +
+                std::to_string(address % bytes) + " bytes behind a multiple of that");
 }
 
 void refuse_channels_last_weight(const std::string& who) {

@@ -92,8 +92,7 @@ void Plan::execute(const Arguments& arguments, Executor& executor, void* workspa
     if (bytes > 0 && workspace == nullptr)
         throw Error("implementation " + implementation_ + " needs a workspace of " + std::to_string(bytes) +
                     " bytes, got a null pointer");
-    if (bytes > 0 && reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment != 0)
-        throw Error("the workspace must be aligned to " + std::to_string(kWorkspaceAlignment) + " bytes");
+    if (bytes > 0) require_aligned(workspace, kWorkspaceAlignment, "the workspace");
     SerialExecutor serial;
     kernel_->execute(arguments, is_small(problem_) ? serial : executor, workspace);
 }

@@ -10,6 +10,7 @@ namespace tconv3d::cuda {
 namespace {
 
 constexpr size_t kWorkspaceAlignment = 256;
+constexpr size_t kTensorAlignment = 16; // kernels read and write that much at once
 
 void require_fwd(const Problem& problem) {
     problem.validate();
@@ -47,12 +48,15 @@ void Plan::execute(const Arguments& arguments, void* stream, void* workspace) co
     if (arguments.weight_channels_last && !takes_channels_last_weight())
         refuse_channels_last_weight("implementation " + implementation_);
     if (problem_.batch == 0) return;
+    require_aligned(arguments.src, kTensorAlignment, "src");
+    require_aligned(arguments.weight, kTensorAlignment, "weight");
+    require_aligned(arguments.dst, kTensorAlignment, "dst");
+    require_aligned(arguments.preactivation, kTensorAlignment, "preactivation");
     const size_t bytes = workspace_bytes();
     if (bytes > 0 && workspace == nullptr)
         throw Error("implementation " + implementation_ + " needs a workspace of " + std::to_string(bytes) +
                     " bytes, got a null pointer");
-    if (bytes > 0 && reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment != 0)
-        throw Error("the workspace must be aligned to " + std::to_string(kWorkspaceAlignment) + " bytes");
+    if (bytes > 0) require_aligned(workspace, kWorkspaceAlignment, "the workspace");
     kernel_->execute(arguments, stream, workspace);
 }
 

@@ -250,6 +250,16 @@ TEST_F(OnGpu, PlanChecksItsArguments) {
     EXPECT_EQ(message(arguments), "epilogue 'channel_add' takes 1 tensors, got 0");
 }
 
+TEST_F(OnGpu, PlanTakesAlignedTensors) {
+    const Plan plan(Problem::parse("n1 ci2 co2 3x3x3 k2"), {}, 0);
+    alignas(16) int memory_of_the_host[8] = {};
+    Arguments arguments;
+    arguments.src = arguments.dst = memory_of_the_host;
+    arguments.weight = memory_of_the_host + 1;
+    EXPECT_EQ(testing::error_of([&] { plan.execute(arguments, nullptr, nullptr); }),
+              "weight must be aligned to 16 bytes, got an address that is 4 bytes behind a multiple of that");
+}
+
 TEST_F(OnGpu, AnEmptyBatchLaunchesNothing) {
     const Plan plan(Problem::parse("n0 ci2 co2 3x3x3 k2"), {}, 0);
     int memory_of_the_host = 0;
