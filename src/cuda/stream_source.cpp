@@ -91,11 +91,10 @@ void add_taps(Prelude& prelude, const Problem& problem, const StreamTables& tabl
 /// Where the weights of a tap lie in a stage that a CTA packs for itself: rows before them. Rings have one slot each,
 /// and every tap has one use.
 void add_tap_rows(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    std::vector<int64_t> rows(static_cast<size_t>(tile.own_weights ? problem.taps() : 1));
+    std::vector<int64_t> rows(static_cast<size_t>(problem.taps()));
     int64_t row = 0;
     for (const StreamOffset& offset : tables.offsets) {
         for (const StreamUse& use : offset.uses) {
-            if (!tile.own_weights) break;
             for (size_t r = 0; r < tables.rings.size(); ++r) {
                 const Ring& ring = tables.rings[r];
                 if (ring.length == 0) continue;
@@ -181,7 +180,11 @@ Prelude stream_constants(const Problem& problem, const StreamTables& tables, con
     add_tile(prelude, problem, tables, tile);
     add_rings(prelude, tables);
     add_taps(prelude, problem, tables, tile);
-    add_tap_rows(prelude, problem, tables, tile);
+    if (tile.own_weights) {
+        add_tap_rows(prelude, problem, tables, tile);
+    } else {
+        prelude.array("kTapRow", {0}); // its reader is compiled all the same
+    }
     return prelude;
 }
 

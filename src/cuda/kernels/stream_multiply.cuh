@@ -144,7 +144,7 @@ __device__ __forceinline__ void give_back(uint32_t barrier) {
     if (threadIdx.x % 32 < kArrivals) ptx::barrier_arrive(barrier);
 }
 
-/// The same with the weights, unless they stay.
+/// Waits for a stage of weights, and gives one back: where a CTA packs them for itself, they stay.
 __device__ __forceinline__ void wait_weights(const Pipeline& pipe, int w) {
     if constexpr (!kOwnWeights) pipe.weights.wait_filled(w);
 }
