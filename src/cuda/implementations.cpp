@@ -17,6 +17,7 @@ std::vector<std::string> one_variant(const Problem&, const Epilogue&, const Devi
 const std::vector<Implementation>& implementation_list() {
     static const std::vector<Implementation> list = {
         {"stream", reject_stream, stream_cost, stream_variants, prepare_stream},
+        {"gather", reject_gather, gather_cost, gather_variants, prepare_gather},
         {"mma", reject_mma, mma_cost, mma_variants, prepare_mma},
         {"cells", reject_cells, cells_cost, one_variant, prepare_cells},
         {"direct", reject_direct, direct_cost, one_variant, prepare_direct},

@@ -72,7 +72,8 @@ public:
 
     std::string describe() const override {
         return std::string(tile_.engine == StreamEngine::wgmma ? "wgmma" : "mma.sync") +
-               " streamed along d: " + StreamChoice{tables_, tile_}.name() + "; " + tile_.work();
+               (tile_.gathered ? " gathered along d: " : " streamed along d: ") + StreamChoice{tables_, tile_}.name() +
+               "; " + tile_.work();
     }
 
 private:
@@ -137,28 +138,37 @@ std::string reject_accuracy(const Problem& problem) {
            std::to_string(static_cast<int64_t>(products));
 }
 
-std::string reject(const Problem& problem, const Device& device, StreamEngine engine) {
+std::string reject(const Problem& problem, const Device& device, StreamEngine engine, StreamForm form) {
     if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
     if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
     std::string reason = reject_extents(problem);
     if (reason.empty()) reason = reject_accuracy(problem);
     if (!reason.empty()) return reason;
-    const auto [tables, tile] = choose_stream(problem, device, engine);
+    const auto [tables, tile] = choose_stream(problem, device, engine, form);
+    if (form == StreamForm::gather) reason = reject_gathered(problem, tables);
+    if (!reason.empty()) return reason;
     if (tile.clocks <= 0) return "no tile fits into shared memory and registers";
     const int64_t items = stream_items(problem, tables, tile);
     return items < int64_t{1} << 30 ? "" : "takes fewer than 2^30 work items, got " + std::to_string(items);
 }
 
 /// Microseconds.
-double cost(const Problem& problem, const Device& device, StreamEngine engine) {
+double cost(const Problem& problem, const Device& device, StreamEngine engine, StreamForm form) {
     constexpr double kClocksPerMicrosecond = 1755, kLaunch = 3;
-    return kLaunch + choose_stream(problem, device, engine).tile.clocks / kClocksPerMicrosecond;
+    return kLaunch + choose_stream(problem, device, engine, form).tile.clocks / kClocksPerMicrosecond;
 }
 
-std::vector<std::string> variants(const Problem& problem, const Device& device, StreamEngine engine) {
+std::vector<std::string> variants(const Problem& problem, const Device& device, StreamEngine engine, StreamForm form) {
     std::vector<std::string> names;
-    for (const StreamChoice& candidate : stream_candidates(problem, device, engine)) names.push_back(candidate.name());
+    for (const StreamChoice& candidate : stream_candidates(problem, device, engine, form))
+        names.push_back(candidate.name());
     return names;
+}
+
+std::unique_ptr<Kernel> prepare(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                StreamEngine engine, StreamForm form, const std::string& variant) {
+    return std::make_unique<StreamKernel>(problem, epilogue, device,
+                                          find_stream(problem, device, engine, form, variant));
 }
 
 std::string capability(const Device& device) {
@@ -198,54 +208,72 @@ StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile) 
                 {1, channels, voxel, w * voxel, plane * voxel},
                 {step / 2, 1, tile.pitch, tile.rows, 1}};
     }
-    const bool whole = tile.source == StreamSource::whole;
-    return {{whole ? plane : w, channels, whole ? 1 : h, problem.src[0], problem.batch * problem.groups},
-            {1, volume, whole ? plane : w, plane, channels * volume},
-            {tile.raw_pitch, tile.steps * step, whole ? 1 : tile.rows, tile.slices, tile.images / tile.slices}};
+    const bool runs = tile.source == StreamSource::runs, whole = tile.source == StreamSource::whole || runs;
+    return {
+        {whole ? plane : w, channels, whole ? 1 : h, problem.src[0], problem.batch * problem.groups},
+        {1, volume, whole ? plane : w, plane, channels * volume},
+        {tile.raw_pitch, tile.steps * step, whole ? 1 : tile.rows, tile.slices, runs ? 1 : tile.images / tile.slices}};
 }
 
-int64_t stream_box_bytes(const Problem& problem, const StreamTile& tile) {
+int64_t stream_raw_bytes(const Problem& problem, const StreamTile& tile) {
     int64_t bytes = bytes_per_element(problem.dtype);
+    if (tile.source == StreamSource::runs) bytes *= tile.images * tile.run_boxes;
     for (const int64_t extent : stream_map_shape(problem, tile).box) bytes *= extent;
     return bytes;
 }
 
 std::string reject_stream(const Problem& problem, const Epilogue&, const Device& device) {
     if (device.sm != 90) return "wgmma needs compute capability 9.0, got " + capability(device);
-    return reject(problem, device, StreamEngine::wgmma);
+    return reject(problem, device, StreamEngine::wgmma, StreamForm::scatter);
 }
 
 double stream_cost(const Problem& problem, const Epilogue&, const Device& device) {
-    return cost(problem, device, StreamEngine::wgmma);
+    return cost(problem, device, StreamEngine::wgmma, StreamForm::scatter);
 }
 
 std::vector<std::string> stream_variants(const Problem& problem, const Epilogue&, const Device& device) {
-    return variants(problem, device, StreamEngine::wgmma);
+    return variants(problem, device, StreamEngine::wgmma, StreamForm::scatter);
 }
 
 std::unique_ptr<Kernel> prepare_stream(const Problem& problem, const Epilogue& epilogue, const Device& device,
                                        const std::string& variant) {
-    return std::make_unique<StreamKernel>(problem, epilogue, device,
-                                          find_stream(problem, device, StreamEngine::wgmma, variant));
+    return prepare(problem, epilogue, device, StreamEngine::wgmma, StreamForm::scatter, variant);
+}
+
+std::string reject_gather(const Problem& problem, const Epilogue&, const Device& device) {
+    if (device.sm != 90) return "wgmma needs compute capability 9.0, got " + capability(device);
+    return reject(problem, device, StreamEngine::wgmma, StreamForm::gather);
+}
+
+double gather_cost(const Problem& problem, const Epilogue&, const Device& device) {
+    return cost(problem, device, StreamEngine::wgmma, StreamForm::gather);
+}
+
+std::vector<std::string> gather_variants(const Problem& problem, const Epilogue&, const Device& device) {
+    return variants(problem, device, StreamEngine::wgmma, StreamForm::gather);
+}
+
+std::unique_ptr<Kernel> prepare_gather(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                       const std::string& variant) {
+    return prepare(problem, epilogue, device, StreamEngine::wgmma, StreamForm::gather, variant);
 }
 
 std::string reject_mma(const Problem& problem, const Epilogue&, const Device& device) {
     if (device.sm < 80) return "mma.sync needs compute capability 8.0, got " + capability(device);
-    return reject(problem, device, StreamEngine::mma);
+    return reject(problem, device, StreamEngine::mma, StreamForm::scatter);
 }
 
 double mma_cost(const Problem& problem, const Epilogue&, const Device& device) {
-    return cost(problem, device, StreamEngine::mma);
+    return cost(problem, device, StreamEngine::mma, StreamForm::scatter);
 }
 
 std::vector<std::string> mma_variants(const Problem& problem, const Epilogue&, const Device& device) {
-    return variants(problem, device, StreamEngine::mma);
+    return variants(problem, device, StreamEngine::mma, StreamForm::scatter);
 }
 
 std::unique_ptr<Kernel> prepare_mma(const Problem& problem, const Epilogue& epilogue, const Device& device,
                                     const std::string& variant) {
-    return std::make_unique<StreamKernel>(problem, epilogue, device,
-                                          find_stream(problem, device, StreamEngine::mma, variant));
+    return prepare(problem, epilogue, device, StreamEngine::mma, StreamForm::scatter, variant);
 }
 
 } // namespace tconv3d::cuda

@@ -31,6 +31,7 @@ enum class StreamSource {
     raw_cores, ///< warps split what the copy engine brings
     global,    ///< warps read src
     whole,     ///< as planes; the tile has all of a plane, which the copy engine brings in one piece
+    runs,      ///< as planes; the tile has whole rows, which the copy engine brings some at a time
 };
 
 /// How sums get into dst; the numbers are those of kernels/stream_shape.cuh.
@@ -40,6 +41,12 @@ enum class StreamStore {
     quads,    ///< four of them
     staged,   ///< whole rows, through shared memory
     channels, ///< neighbouring channels at once
+};
+
+/// How slices of src and of dst meet.
+enum class StreamForm {
+    scatter, ///< a slice of src is multiplied for all slices of dst that it adds to: kernels/stream.cuh
+    gather,  ///< a slice of dst is made of all slices of src that it reads: kernels/gather.cuh
 };
 
 /// A D phase's accumulator slots: q lives in slot q mod length.
@@ -71,6 +78,13 @@ struct StreamOffset {
     std::vector<StreamRun> runs;
 };
 
+/// A tap along D, and the slice of src that it reads, relative to q.
+struct StreamDepthTap {
+    int64_t phase;
+    int64_t tap;
+    int64_t delta;
+};
+
 /// Which phases along H a work item has.
 enum class StreamRows {
     together, ///< all of them
@@ -93,9 +107,11 @@ struct StreamRowSet {
 /// What the kernel needs to know of the problem's phases. They are counted from the first output here, not from the
 /// padding: output o = stride · q + r reads src at q + delta, stride · delta = r + padding - tap · dilation.
 struct StreamTables {
+    StreamForm form;
     std::vector<Ring> rings; ///< by D phase
-    int64_t slots;
-    int64_t rotations; ///< slices after which every ring is where it was
+    int64_t slots;           ///< 1 where sums are gathered
+    int64_t rotations;       ///< slices after which every ring is where it was; taps along D where sums are gathered
+    std::vector<StreamDepthTap> depth_taps; ///< by phase
     std::vector<StreamOffset> offsets;
     std::vector<StreamPass> passes;
     std::vector<StreamRowSet> row_sets; ///< those with the most passes first
@@ -105,7 +121,8 @@ struct StreamTables {
     std::vector<int64_t> accumulator; ///< by phase (h, w) of a work item: which sums it has, -1 for none
     int64_t accumulators;
 
-    explicit StreamTables(const Problem& problem, StreamRows rows = StreamRows::together);
+    explicit StreamTables(const Problem& problem, StreamRows rows = StreamRows::together,
+                          StreamForm form = StreamForm::scatter);
     /// Phases along H of a work item.
     int64_t row_phases(const Problem& problem) const {
         return problem.stride[1] / static_cast<int64_t>(row_sets.size());
@@ -141,11 +158,16 @@ struct StreamTile {
     int64_t slices; ///< 1, or as many as images: these are slices of one, and all others count such groups
     int64_t h;
     int64_t w;
-    int64_t m_tiles;  ///< of 64 positions, per consumer warpgroup
+    int64_t columns;  ///< of a product
+    int64_t m_tiles;  ///< products of a consumer warpgroup side by side: of 64 positions each, or of `columns`
     int64_t blocks_h; ///< m64 tiles of 8 × 8 voxels in an image, where its cores follow the rows; else 0
     int64_t blocks_w;
     int64_t rows; ///< of a staged plane
     int64_t pitch;
+    bool gathered;     ///< as the tables say
+    bool trades;       ///< gathered: lanes trade, to store four voxels at once instead of two
+    bool interleaved;  ///< images are side by side in each row
+    int64_t tail;      ///< positions behind all rows that are read as the halo of a next one
     int64_t positions; ///< that a staged plane has room for
     int64_t steps;     ///< k steps of a stage
     int64_t stages;    ///< of src
@@ -153,8 +175,10 @@ struct StreamTile {
     int64_t tap_groups; ///< of the plane's taps: a stage of weights holds one
     int64_t weight_stages;
     int64_t weight_stage_bytes;
-    bool windows;     ///< the packed weights hold windows of the rings, because all rotations would be too much memory
-    bool own_weights; ///< each CTA packs those of its channels, which all fit into shared memory
+    bool windows;      ///< the packed weights hold windows of the rings, because all rotations would be too much memory
+    bool own_weights;  ///< each CTA packs those of its channels, which all fit into shared memory
+    int64_t run_rows;  ///< that the copy engine brings in one piece, where rows are whole
+    int64_t run_boxes; ///< such pieces of a staged plane
     int64_t raw_pitch;
     int64_t raw_bytes; ///< of a stage as the copy engine brings it, where warps arrange it
     int64_t raw_stages;
@@ -168,8 +192,11 @@ struct StreamTile {
 
     /// Bytes of the buffers that outputs go through.
     int64_t staged_total() const { return kStagedBuffers * staged_columns * 4 * staged_bytes; }
-    /// Positions between the cores of an m64 tile.
+    /// Positions between the cores of a product.
     int64_t core_stride() const { return blocks_w > 0 ? pitch : 8; }
+    /// Positions from a row, and from an image, to the next.
+    int64_t row_pitch() const { return interleaved ? images * pitch : pitch; }
+    int64_t image_pitch() const { return interleaved ? pitch : rows * pitch; }
     /// What sets it apart from others of a problem, and what each CTA gets of it.
     std::string name() const;
     std::string work() const;
@@ -184,6 +211,12 @@ int64_t stream_all_steps(const Problem& problem, const StreamTile& tile);
 int64_t stream_parts(const Problem& problem);
 /// Of the parts of two operands: high by high, high by low, low by high.
 int64_t stream_products(const Problem& problem);
+
+/// Bytes of shared memory that tell where the outputs of gathered sums belong.
+int64_t gather_place_bytes(const StreamTile& tile, const StreamTables& tables);
+
+/// Where sums are gathered: whether the rows of a tile follow one another in its positions as they do in dst.
+bool gather_is_contiguous(const Problem& problem, const StreamTile& tile);
 
 /// The phases of a voxel along w are one aligned access in every row; where channels are contiguous, no row matters.
 bool stream_has_aligned_rows(const Problem& problem);
@@ -203,7 +236,7 @@ std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t grou
 /// Positions from the first one that a position's outputs read in a pass to that of an offset.
 int64_t stream_offset(const StreamTables& tables, const StreamTile& tile, const StreamOffset& offset);
 
-/// Slices q along D, or groups of them where a tile has several.
+/// Slices q along D, or groups of them where a tile has several; steps where sums are gathered.
 int64_t stream_depth(const StreamTables& tables, const StreamTile& tile);
 
 /// Work items, none of them cut along D.
@@ -220,6 +253,11 @@ using KeepTile = std::function<void(const StreamTile&)>;
 void each_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device, StreamEngine engine,
                       const KeepTile& keep);
 
+/// Where sums are gathered: why they cannot be, empty where they can; the tiles; their clocks.
+std::string reject_gathered(const Problem& problem, const StreamTables& tables);
+void each_gather_tile(const Problem& problem, const StreamTables& tables, const Device& device, const KeepTile& keep);
+void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors);
+
 /// The tile with the least estimated clocks on the device; clocks is 0 when none fits.
 StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,
                               StreamEngine engine);
@@ -231,21 +269,29 @@ struct StreamChoice {
     std::string name() const;
 };
 
-/// The better one of rows together and apart.
-StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine);
+/// The best one of a form: the better of rows together and apart where sums are scattered.
+StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine,
+                           StreamForm form = StreamForm::scatter);
 
 /// Those with the least estimated clocks, which are worth measuring: no two of one name, the best first.
 constexpr size_t kStreamCandidates = 8;
 std::vector<StreamChoice> stream_candidates(const Problem& problem, const Device& device, StreamEngine engine,
-                                            size_t most = kStreamCandidates);
+                                            StreamForm form = StreamForm::scatter, size_t most = kStreamCandidates);
 
 /// The candidate of that name; an empty one means choose_stream. Throws Error when there is none.
-StreamChoice find_stream(const Problem& problem, const Device& device, StreamEngine engine, const std::string& name);
+StreamChoice find_stream(const Problem& problem, const Device& device, StreamEngine engine, StreamForm form,
+                         const std::string& name);
 
 std::string reject_stream(const Problem& problem, const Epilogue& epilogue, const Device& device);
 double stream_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
 std::vector<std::string> stream_variants(const Problem& problem, const Epilogue& epilogue, const Device& device);
 std::unique_ptr<Kernel> prepare_stream(const Problem& problem, const Epilogue& epilogue, const Device& device,
+                                       const std::string& variant);
+
+std::string reject_gather(const Problem& problem, const Epilogue& epilogue, const Device& device);
+double gather_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::vector<std::string> gather_variants(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::unique_ptr<Kernel> prepare_gather(const Problem& problem, const Epilogue& epilogue, const Device& device,
                                        const std::string& variant);
 
 std::string reject_mma(const Problem& problem, const Epilogue& epilogue, const Device& device);
@@ -279,8 +325,8 @@ struct StreamMapShape {
 };
 
 StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile);
-/// Of the box.
-int64_t stream_box_bytes(const Problem& problem, const StreamTile& tile);
+/// Of a stage, as the copy engine brings it.
+int64_t stream_raw_bytes(const Problem& problem, const StreamTile& tile);
 
 /// 32-bit words of the packed weight; none where CTAs pack it for themselves.
 int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, const StreamTile& tile);

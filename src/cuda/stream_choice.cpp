@@ -20,18 +20,19 @@ bool may_be_apart(const Problem& problem, StreamEngine engine) {
     return tables.row_sets.back().first_pass < tables.pass_count();
 }
 
-/// Rows together, and apart where that may be.
-std::vector<StreamTables> all_tables(const Problem& problem, StreamEngine engine) {
+/// Rows together, and apart where that may be. Where sums are gathered, they are apart if they may.
+std::vector<StreamTables> all_tables(const Problem& problem, StreamEngine engine, StreamForm form) {
     std::vector<StreamTables> all;
-    all.emplace_back(problem, StreamRows::together);
-    if (may_be_apart(problem, engine)) all.emplace_back(problem, StreamRows::apart);
+    const bool apart = may_be_apart(problem, engine);
+    if (form == StreamForm::scatter || !apart) all.emplace_back(problem, StreamRows::together, form);
+    if (apart) all.emplace_back(problem, StreamRows::apart, form);
     return all;
 }
 
 } // namespace
 
 std::string StreamChoice::name() const {
-    return tile.name() + (tables.row_sets.size() > 1 ? ", rows apart" : "");
+    return tile.name() + (tables.row_sets.size() > 1 && !tile.gathered ? ", rows apart" : "");
 }
 
 StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,
@@ -43,9 +44,9 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
     return best;
 }
 
-StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine) {
+StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine, StreamForm form) {
     std::vector<StreamChoice> choices;
-    for (StreamTables& tables : all_tables(problem, engine)) {
+    for (StreamTables& tables : all_tables(problem, engine, form)) {
         const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
         choices.push_back({std::move(tables), tile});
     }
@@ -56,9 +57,9 @@ StreamChoice choose_stream(const Problem& problem, const Device& device, StreamE
 }
 
 std::vector<StreamChoice> stream_candidates(const Problem& problem, const Device& device, StreamEngine engine,
-                                            size_t most) {
+                                            StreamForm form, size_t most) {
     std::multimap<double, StreamChoice> by_clocks;
-    for (const StreamTables& tables : all_tables(problem, engine)) {
+    for (const StreamTables& tables : all_tables(problem, engine, form)) {
         std::multimap<double, StreamTile> tiles;
         each_stream_tile(problem, tables, device, engine,
                          [&](const StreamTile& tile) { tiles.emplace(tile.clocks, tile); });
@@ -74,9 +75,10 @@ std::vector<StreamChoice> stream_candidates(const Problem& problem, const Device
     return candidates;
 }
 
-StreamChoice find_stream(const Problem& problem, const Device& device, StreamEngine engine, const std::string& name) {
-    if (name.empty()) return choose_stream(problem, device, engine);
-    for (StreamChoice& candidate : stream_candidates(problem, device, engine))
+StreamChoice find_stream(const Problem& problem, const Device& device, StreamEngine engine, StreamForm form,
+                         const std::string& name) {
+    if (name.empty()) return choose_stream(problem, device, engine, form);
+    for (StreamChoice& candidate : stream_candidates(problem, device, engine, form))
         if (candidate.name() == name) return std::move(candidate);
     throw Error("no tile '" + name + "' is among the best estimated ones for " + problem.str());
 }

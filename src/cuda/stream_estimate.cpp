@@ -25,6 +25,7 @@ Bringing bringing(const StreamTile& tile, const Problem& problem) {
         return {1.3, 0.15, 0, 450};
     case StreamSource::planes:
     case StreamSource::whole:
+    case StreamSource::runs:
         break;
     }
     const bool whole = tile.source == StreamSource::whole;

@@ -44,8 +44,14 @@ void add_blocks(Prelude& prelude, const Problem& problem, const StreamTables& ta
 
 /// The tap along D that a slot takes while slices of a rotation pass: delta = rotation - slot, modulo the ring's length
 /// and within its range. -1 where the ring has a gap. An entry of a window is what its slot takes at rotation 0.
+/// Where sums are gathered, every tap has a turn.
 void add_places(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     std::vector<int64_t> taps;
+    if (tables.form == StreamForm::gather) {
+        for (int64_t tap = 0; tap < problem.kernel[0]; ++tap) taps.push_back(tap);
+        prelude.array("kPlaceTap", taps);
+        return;
+    }
     for (int64_t turn = 0; turn < (tile.windows ? 1 : tables.rotations); ++turn) {
         for (size_t r = 0; r < tables.rings.size(); ++r) {
             const Ring& ring = tables.rings[r];

@@ -36,6 +36,19 @@ void add_rings(Prelude& prelude, const StreamTables& tables) {
     prelude.constant("kRotationRound", round_up(std::max<int64_t>(-tables.delta_min[0], 0), tables.rotations));
 }
 
+void add_depth_taps(Prelude& prelude, const StreamTables& tables) {
+    std::vector<int64_t> begin, taps, deltas;
+    for (const StreamDepthTap& tap : tables.depth_taps) {
+        while (static_cast<int64_t>(begin.size()) <= tap.phase) begin.push_back(static_cast<int64_t>(taps.size()));
+        taps.push_back(tap.tap);
+        deltas.push_back(tap.delta);
+    }
+    begin.resize(tables.rings.size() + 1, static_cast<int64_t>(taps.size()));
+    prelude.array("kPhaseTapD", begin);
+    prelude.array("kTapD", taps);
+    prelude.array("kTapDelta", deltas);
+}
+
 void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& tile) {
     std::vector<int64_t> offsets, uses, firsts, counts;
     int64_t use = 0;
@@ -66,7 +79,7 @@ void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& ti
 void add_passes(Prelude& prelude, const StreamTables& tables, const StreamTile& tile) {
     std::vector<int64_t> offsets, set_phase, set_pass;
     for (const StreamPass& pass : tables.passes)
-        offsets.push_back((pass.delta_h + tables.first_delta_h() - tables.delta_min[1]) * tile.pitch);
+        offsets.push_back((pass.delta_h + tables.first_delta_h() - tables.delta_min[1]) * tile.row_pitch());
     for (const StreamRowSet& set : tables.row_sets) {
         set_phase.push_back(set.phase);
         set_pass.push_back(set.first_pass);
@@ -115,9 +128,13 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
     // each of 384 threads: more would wait for ever. Those that read src need some for addresses.
     constexpr int64_t kAllRegisters = 3 * 168;
     const int64_t sums = stream_sums(tables, tile);
+    const bool gathered = tables.form == StreamForm::gather;
     const bool arranges = tile.source != StreamSource::cores;
-    const int64_t consumer_registers =
-        tile.source == StreamSource::global ? (sums <= 140 ? 208 : 224) : (arranges && sums <= 160 ? 224 : 232);
+    const int64_t consumer_registers = gathered                              ? (sums <= 120 ? 208
+                                                                                : arranges  ? 216
+                                                                                            : 224)
+                                       : tile.source == StreamSource::global ? (sums <= 140 ? 208 : 224)
+                                                                             : (arranges && sums <= 160 ? 224 : 232);
     prelude.flag("kWgmma", tile.engine == StreamEngine::wgmma)
         .constant("kSource", static_cast<int64_t>(tile.source))
         .constant("kStore", static_cast<int64_t>(tile.store))
@@ -127,6 +144,9 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kStagedBuffers", StreamTile::kStagedBuffers)
         .flag("kSmallDst", problem.batch * problem.dst_channels * dst[0] * dst[1] * dst[2] < int64_t{1} << 31)
         .flag("kAligned", dst[2] % problem.stride[2] == 0)
+        .flag("kGathered", gathered)
+        .flag("kTrades", tile.trades)
+        .flag("kContiguous", gathered && gather_is_contiguous(problem, tile))
         .constant("kLastRows", dst[1] - (dst[1] - 1) / problem.stride[1] * problem.stride[1])
         .constant("kLastColumns", dst[2] - (dst[2] - 1) / problem.stride[2] * problem.stride[2])
         .constant("kCoTile", tile.dst_channels)
@@ -144,6 +164,9 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kCoreStride", tile.core_stride())
         .constant("kPlaneRows", tile.rows)
         .constant("kPitch", tile.pitch)
+        .constant("kRowPitch", tile.row_pitch())
+        .constant("kImagePitch", tile.image_pitch())
+        .constant("kTail", tile.tail)
         .constant("kPositions", tile.positions)
         .constant("kSteps", tile.steps)
         .constant("kStages", tile.stages)
@@ -155,9 +178,11 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kRawPitch", tile.raw_pitch)
         .constant("kRawBytes", tile.raw_bytes)
         .constant("kRawStages", tile.raw_stages)
-        .constant("kRawBoxBytes", stream_box_bytes(problem, tile))
-        .constant("kWholeH", tile.source == StreamSource::whole ? problem.src[1] : 0)
-        .constant("kWholeW", tile.source == StreamSource::whole ? problem.src[2] : 0);
+        .constant("kRawBoxBytes", stream_raw_bytes(problem, tile))
+        .constant("kWholeH", problem.src[1])
+        .constant("kWholeW", problem.src[2])
+        .constant("kRunRows", tile.run_rows)
+        .constant("kRunBoxes", tile.run_boxes);
 }
 
 } // namespace
@@ -170,7 +195,8 @@ Prelude stream_constants(const Problem& problem, const StreamTables& tables, con
         .constant("kGroups", problem.groups)
         .constant("kChannelStep", stream_channel_step(problem))
         .constant("kParts", stream_parts(problem))
-        .constant("kN", tables.slots * tile.dst_channels)
+        .constant("kN", tile.columns)
+        .constant("kWeightRows", tables.slots * tile.dst_channels)
         .extents("kKernel", problem.kernel)
         .extents("kStride", problem.stride)
         .extents("kPadding", problem.padding)
@@ -179,6 +205,7 @@ Prelude stream_constants(const Problem& problem, const StreamTables& tables, con
         .extents("kDeltaMax", tables.delta_max);
     add_tile(prelude, problem, tables, tile);
     add_rings(prelude, tables);
+    add_depth_taps(prelude, tables);
     add_taps(prelude, problem, tables, tile);
     if (tile.own_weights) {
         add_tap_rows(prelude, problem, tables, tile);
@@ -194,7 +221,8 @@ KernelRequest stream_request(const Problem& problem, const StreamTables& tables,
     prelude.add(stream_wgmmas(problem, tables, tile))
         .add(mma_source(problem))
         .add(output_source(problem, epilogue, has_bias, saves_preactivation));
-    return {"stream.cuh", prelude.str(), "stream_fwd", tile.shared_bytes};
+    const char* source = tables.form == StreamForm::gather ? "gather.cuh" : "stream.cuh";
+    return {source, prelude.str(), "stream_fwd", tile.shared_bytes};
 }
 
 } // namespace tconv3d::cuda

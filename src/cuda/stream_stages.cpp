@@ -18,13 +18,15 @@ int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
 
 /// Whether warps gather the positions of src from planes of a channel.
 bool has_planes(const StreamTile& tile) {
-    return tile.source == StreamSource::planes || tile.source == StreamSource::whole;
+    return tile.source == StreamSource::planes || tile.source == StreamSource::whole ||
+           tile.source == StreamSource::runs;
 }
 
 /// Shared memory beside the stages.
-int64_t fixed_bytes(const StreamTile& tile) {
+int64_t fixed_bytes(const StreamTile& tile, const StreamTables& tables) {
     constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of a raw plane may touch what is behind it
-    return kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total();
+    return kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total() +
+           gather_place_bytes(tile, tables);
 }
 
 int64_t stream_stage_bytes(const StreamTile& tile, const Problem& problem) {
@@ -39,16 +41,25 @@ int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const
     return most * tile.steps * stream_parts(problem) * tables.slots * tile.dst_channels * 32;
 }
 
+/// Small planes, which the tile has all of: their rows are short, and the copy engine takes its time for each.
+bool takes_whole_planes(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const int64_t plane = problem.src[1] * problem.src[2];
+    return tile.engine == StreamEngine::wgmma && !problem.channels_last() && tile.h >= tables.q_end[1] &&
+           tile.w >= tables.q_end[2] && plane <= kMostBox && plane * bytes_per_element(problem.dtype) % 16 == 0;
+}
+
 } // namespace
 
 bool stream_is_16_bit(const Problem& problem) {
     return bytes_per_element(problem.dtype) == 2;
 }
 
-bool stream_takes_whole_planes(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const int64_t plane = problem.src[1] * problem.src[2];
-    return tile.engine == StreamEngine::wgmma && !problem.channels_last() && tile.h >= tables.q_end[1] &&
-           tile.w >= tables.q_end[2] && plane <= kMostBox && plane * bytes_per_element(problem.dtype) % 16 == 0;
+StreamSource choose_stream_source(const Problem& problem, StreamEngine engine) {
+    const int64_t row = problem.channels_last() ? problem.src_channels_per_group() : problem.src[2];
+    const bool copied = engine == StreamEngine::wgmma && row * bytes_per_element(problem.dtype) % 16 == 0;
+    if (!copied) return StreamSource::global;
+    if (!problem.channels_last()) return StreamSource::planes;
+    return stream_parts(problem) == 2 ? StreamSource::raw_cores : StreamSource::cores;
 }
 
 int64_t stream_stored_voxels(const StreamTile& tile) {
@@ -71,19 +82,34 @@ bool set_stream_plane(StreamTile& tile, const StreamTables& tables) {
     return tile.pitch <= kMostBox && tile.rows <= kMostBox;
 }
 
+void set_stream_runs(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    tile.run_rows = problem.src[1];
+    tile.run_boxes = 1;
+    if (takes_whole_planes(tile, problem, tables)) {
+        tile.source = StreamSource::whole;
+    } else if (tile.gathered && tile.source == StreamSource::planes && tile.w >= tables.q_end[2]) {
+        constexpr int64_t kFewRows = 5; // as many single ones take no longer
+        const int64_t most = (kMostBox - 16 / bytes_per_element(problem.dtype)) / problem.src[2];
+        if (most < kFewRows) return;
+        tile.source = StreamSource::runs;
+        tile.run_boxes = cuts(tile.h + tables.halo(1), most);
+        tile.run_rows = cuts(tile.h + tables.halo(1), tile.run_boxes);
+    }
+}
+
 bool set_stream_raw(StreamTile& tile, const Problem& problem) {
     const int64_t align = 16 / bytes_per_element(problem.dtype);
     tile.raw_pitch = 0;
     tile.raw_bytes = 0;
     tile.raw_stages = 1;
     if (has_planes(tile)) {
-        const int64_t row =
-            tile.source == StreamSource::whole ? problem.src[1] * problem.src[2] : tile.pitch + align - 1;
+        const bool planes = tile.source == StreamSource::planes;
+        const int64_t row = planes ? tile.pitch + align - 1 : tile.run_rows * problem.src[2];
         tile.raw_pitch = round_up(row, align);
         // Eight channels are loaded at once in 16 bits: an odd multiple of 16 bytes puts them into different banks.
         const bool even = tile.raw_pitch / align % 2 == 0;
         if (stream_is_16_bit(problem) && even && tile.raw_pitch + align <= kMostBox) tile.raw_pitch += align;
-        tile.raw_bytes = round_up(stream_box_bytes(problem, tile), 128);
+        tile.raw_bytes = round_up(stream_raw_bytes(problem, tile), 128);
         tile.raw_stages = 2;
     } else if (tile.source == StreamSource::raw_cores) {
         tile.raw_bytes = 2 * tile.steps * tile.positions * 16;
@@ -104,14 +130,14 @@ bool set_stream_own_weights(StreamTile& tile, const Problem& problem, const Stre
     tile.tap_groups = 1;
     tile.weight_stages = stream_chunks(problem, tile);
     tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, 1);
-    const int64_t fixed = fixed_bytes(tile) + tile.weight_stages * tile.weight_stage_bytes;
+    const int64_t fixed = fixed_bytes(tile, tables) + tile.weight_stages * tile.weight_stage_bytes;
     tile.stages = std::min((shared_limit - fixed) / tile.stage_bytes, kMostStages);
     tile.shared_bytes = fixed + tile.stages * tile.stage_bytes;
     return tile.stages >= 2;
 }
 
 bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
-    const int64_t fixed = fixed_bytes(tile);
+    const int64_t fixed = fixed_bytes(tile, tables);
     tile.stage_bytes = stream_stage_bytes(tile, problem);
     for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
         const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;

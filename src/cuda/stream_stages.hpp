@@ -8,8 +8,11 @@ namespace tconv3d::cuda {
 
 bool stream_is_16_bit(const Problem& problem);
 
-/// Small planes, which the tile has all of: their rows are short, and the copy engine takes its time for each.
-bool stream_takes_whole_planes(const StreamTile& tile, const Problem& problem, const StreamTables& tables);
+/// The copy engine takes rows of a multiple of 16 bytes.
+StreamSource choose_stream_source(const Problem& problem, StreamEngine engine);
+
+/// Has the copy engine bring planes whole, or rows of them, where the tile has these.
+void set_stream_runs(StreamTile& tile, const Problem& problem, const StreamTables& tables);
 
 /// Voxels that are stored at once, and so have to lie in one row of a tile.
 int64_t stream_stored_voxels(const StreamTile& tile);

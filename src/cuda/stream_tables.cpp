@@ -99,8 +99,9 @@ std::vector<int64_t> order_phases(const std::vector<StreamOffset>& offsets, int6
     return accumulator;
 }
 
-/// Puts the uses of each offset in the order of their accumulators and cuts them into runs that all offsets share.
-void set_runs(std::vector<StreamOffset>& offsets, const std::vector<int64_t>& accumulator) {
+/// Puts the uses of each offset in the order of their accumulators and cuts them into runs that all offsets share, or
+/// each for itself.
+void set_runs(std::vector<StreamOffset>& offsets, const std::vector<int64_t>& accumulator, bool shared) {
     const auto place = [&](const StreamUse& use) { return accumulator[static_cast<size_t>(use.phase)]; };
     const std::vector<StreamOffset> unordered = offsets;
     for (StreamOffset& offset : offsets) {
@@ -108,7 +109,8 @@ void set_runs(std::vector<StreamOffset>& offsets, const std::vector<int64_t>& ac
                   [&](const StreamUse& a, const StreamUse& b) { return place(a) < place(b); });
         for (size_t i = 0; i < offset.uses.size(); ++i) {
             const bool same =
-                i > 0 && offsets_of(unordered, offset.uses[i].phase) == offsets_of(unordered, offset.uses[i - 1].phase);
+                shared && i > 0 &&
+                offsets_of(unordered, offset.uses[i].phase) == offsets_of(unordered, offset.uses[i - 1].phase);
             if (same) {
                 ++offset.runs.back().count;
             } else {
@@ -120,7 +122,7 @@ void set_runs(std::vector<StreamOffset>& offsets, const std::vector<int64_t>& ac
 
 } // namespace
 
-StreamTables::StreamTables(const Problem& problem, StreamRows rows) {
+StreamTables::StreamTables(const Problem& problem, StreamRows rows, StreamForm of) : form(of) {
     const Extents dst = problem.dst();
     for (size_t i = 0; i < 3; ++i) {
         q_end[i] = cuts(dst[i], problem.stride[i]);
@@ -142,6 +144,11 @@ StreamTables::StreamTables(const Problem& problem, StreamRows rows) {
         }
         slots += ring.length;
         rings.push_back(ring);
+        for (const StreamTap& tap : taps) depth_taps.push_back({r, tap.tap, tap.delta});
+    }
+    if (form == StreamForm::gather) {
+        slots = 1;
+        rotations = problem.kernel[0];
     }
     const std::vector<std::vector<StreamTap>> taps_h = row_taps(problem);
     if (rows == StreamRows::apart) {
@@ -154,7 +161,7 @@ StreamTables::StreamTables(const Problem& problem, StreamRows rows) {
     }
     accumulator = order_phases(offsets, row_phases(problem) * problem.stride[2]);
     accumulators = *std::max_element(accumulator.begin(), accumulator.end()) + 1;
-    set_runs(offsets, accumulator);
+    set_runs(offsets, accumulator, form == StreamForm::scatter);
 }
 
 int64_t StreamTables::entries() const {

@@ -31,15 +31,6 @@ int64_t accumulator_registers(const Problem& problem, const StreamTables& tables
     return 204 - 4 * tile.m_tiles - biases - addresses;
 }
 
-/// The copy engine takes rows of a multiple of 16 bytes.
-StreamSource choose_source(const Problem& problem, StreamEngine engine) {
-    const int64_t row = problem.channels_last() ? problem.src_channels_per_group() : problem.src[2];
-    const bool copied = engine == StreamEngine::wgmma && row * bytes_per_element(problem.dtype) % 16 == 0;
-    if (!copied) return StreamSource::global;
-    if (!problem.channels_last()) return StreamSource::planes;
-    return stream_parts(problem) == 2 ? StreamSource::raw_cores : StreamSource::cores;
-}
-
 StreamStore choose_store(const Problem& problem) {
     if (problem.channels_last()) return StreamStore::channels;
     const int64_t stride = problem.stride[2], width = problem.dst()[2];
@@ -76,7 +67,7 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
     const Extents dst = problem.dst();
     // The kernel counts the outputs of a tile's images in 32 bits.
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
-    if (stream_takes_whole_planes(tile, problem, tables)) tile.source = StreamSource::whole;
+    set_stream_runs(tile, problem, tables);
     if (!set_stream_plane(tile, tables)) return;
     consider_stored(tile, problem, tables, device, keep);
     if (set_stream_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, keep);
@@ -164,21 +155,25 @@ int64_t stream_products(const Problem& problem) {
 }
 
 int64_t stream_offset(const StreamTables& tables, const StreamTile& tile, const StreamOffset& offset) {
-    return (offset.delta_h - tables.first_delta_h()) * tile.pitch + offset.delta_w - tables.delta_min[2];
+    return (offset.delta_h - tables.first_delta_h()) * tile.row_pitch() + offset.delta_w - tables.delta_min[2];
 }
 
 int64_t stream_depth(const StreamTables& tables, const StreamTile& tile) {
+    if (tables.form == StreamForm::gather)
+        return tables.q_end[0] * static_cast<int64_t>(tables.row_sets.size() * tables.rings.size());
     return tables.q_end[0] / tile.slices;
 }
 
 int64_t stream_items(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    return static_cast<int64_t>(tables.row_sets.size()) * cuts(problem.batch, tile.images / tile.slices) *
-           problem.groups * cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
+    // Gathered items have all phases along H, one after another.
+    const int64_t sets = tables.form == StreamForm::gather ? 1 : static_cast<int64_t>(tables.row_sets.size());
+    return sets * cuts(problem.batch, tile.images / tile.slices) * problem.groups *
+           cuts(problem.dst_channels_per_group(), tile.dst_channels) * cuts(tables.q_end[1], tile.h) *
            cuts(tables.q_end[2], tile.w);
 }
 
 int64_t stream_sums(const StreamTables& tables, const StreamTile& tile) {
-    return tile.m_tiles * tables.accumulators * tables.slots * tile.dst_channels / 2;
+    return tile.m_tiles * tables.accumulators * tile.columns / 2;
 }
 
 bool stream_has_aligned_rows(const Problem& problem) {
@@ -188,6 +183,7 @@ bool stream_has_aligned_rows(const Problem& problem) {
 int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile) {
     int64_t channels = 2;
     if (tile.store != StreamStore::channels) return channels;
+    if (tile.gathered) return 2 * channels; // rows of two cores in turn
     while (2 * channels * bytes_per_element(problem.dtype) <= 16 && tile.dst_channels % (8 * channels) == 0)
         channels *= 2;
     return channels;
@@ -213,17 +209,18 @@ std::string StreamTile::work() const {
 
 void each_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device, StreamEngine engine,
                       const KeepTile& keep) {
+    if (tables.form == StreamForm::gather) return each_gather_tile(problem, tables, device, keep);
     const int64_t channels = round_up(problem.dst_channels_per_group(), 8);
     int64_t turns = 0;
     for (const Ring& ring : tables.rings) turns += std::max<int64_t>(ring.length, 1);
     StreamTile tile{};
     tile.engine = engine;
-    tile.source = choose_source(problem, engine);
+    tile.source = choose_stream_source(problem, engine);
     tile.store = choose_store(problem);
     tile.slices = 1;
     for (tile.dst_channels = 8; tile.dst_channels <= channels; tile.dst_channels += 8) {
-        const int64_t n = tables.slots * tile.dst_channels;
-        if (n * tables.longest_run() > kMostColumns) break;
+        tile.columns = tables.slots * tile.dst_channels;
+        if (tile.columns * tables.longest_run() > kMostColumns) break;
         for (tile.m_tiles = 1; tile.m_tiles <= kMostTiles; ++tile.m_tiles) {
             const int64_t stores = turns * tables.row_phases(problem) * tile.dst_channels * tile.m_tiles;
             if (stream_sums(tables, tile) > accumulator_registers(problem, tables, tile)) break;

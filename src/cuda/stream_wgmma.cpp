@@ -55,14 +55,16 @@ Products products_of(const Problem& problem, const StreamTables& tables, const S
 }
 
 /// One statement for all products that add to the same sums: a compiler takes its time for each register of each.
-std::string statement(const Problem& problem, int64_t n, const std::pair<int64_t, int64_t>& run,
+/// `a` are the cores of src, which are the left operand where sums are scattered and the right one where gathered.
+std::string statement(const Problem& problem, int64_t n, bool gathered, const std::pair<int64_t, int64_t>& run,
                       const std::vector<Product>& products) {
     const std::string type = stream_operand_type(problem);
     const bool transposable = type != "tf32"; // the instruction then says that its operands are not
     const int64_t sums = run.second * n / 2, begin = run.first * n / 2;
     const std::string wgmma = "wgmma.mma_async.sync.aligned.m64n" + number(run.second * n) + "k" +
                               number(stream_channel_step(problem)) + ".f32." + type + "." + type + " " +
-                              operands(sums) + ", a, b, 1, 1, 1" + (transposable ? ", 0, 0" : "") + ";\\n\"\n";
+                              operands(sums) + (gathered ? ", b, a" : ", a, b") + ", 1, 1, 1" +
+                              (transposable ? ", 0, 0" : "") + ";\\n\"\n";
     std::string text = "        asm volatile(\"{.reg .b64 a, b;\\n\"\n";
     for (const Product& product : products) {
         text += "        \"add.s64 a, %" + number(sums) + ", " + number(product.cores) + "; add.s64 b, %" +
@@ -87,7 +89,7 @@ std::string stream_wgmmas(const Problem& problem, const StreamTables& tables, co
     for (size_t i = 0; i + 1 < groups.size() && tile.engine == StreamEngine::wgmma; ++i) {
         text += "    if constexpr (Group == " + std::to_string(i) + ") {\n";
         for (const auto& [run, products] : products_of(problem, tables, tile, groups[i], groups[i + 1]))
-            text += statement(problem, tables.slots * tile.dst_channels, run, products);
+            text += statement(problem, tile.columns, tables.form == StreamForm::gather, run, products);
         text += "    }\n";
     }
     return text + "}\n";

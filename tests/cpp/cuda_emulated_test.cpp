@@ -29,6 +29,7 @@ std::string number_behind(const std::string& mark, const std::string& text, size
 /// One statement of wgmmas<Group>() as calls of the emulator's.
 std::string host_statement(const std::string& statement, const std::string& word) {
     const std::string product = "add.s64 a";
+    const bool gathered = statement.find("}, b, a,") != std::string::npos;
     size_t at = 0;
     const std::string columns = number_behind("m64n", statement, at), first = number_behind("(sums[", statement, at);
     std::string calls;
@@ -36,8 +37,9 @@ std::string host_statement(const std::string& statement, const std::string& word
         number_behind("%", statement, at);
         const std::string cores = number_behind(", ", statement, at);
         number_behind("%", statement, at);
-        calls += "ptx::wgmma<ptx::" + word + ">(sums + " + first + ", " + columns + ", cores + " + cores +
-                 ", weights + " + number_behind(", ", statement, at) + ");\n";
+        const std::string left = "cores + " + cores, right = "weights + " + number_behind(", ", statement, at);
+        calls += "ptx::wgmma<ptx::" + word + ">(sums + " + first + ", " + columns + ", " +
+                 (gathered ? right + ", " + left : left + ", " + right) + ");\n";
     }
     return calls;
 }
@@ -84,6 +86,16 @@ public:
     Emulated(const Problem& problem, StreamEngine engine, StreamRows rows)
         : Emulated(problem, choice(problem, engine, StreamTables(problem, rows))) {}
 
+    Emulated(const Problem& problem, const StreamChoice& choice) : emulator_(problem), tile_(choice.tile) {
+        const auto& [tables, tile] = choice;
+        const KernelRequest request = stream_request(problem, tables, tile, {}, true, false);
+        emulator_.write("prelude.hpp", host_prelude(request.prelude, problem));
+        emulator_.write("kernel.hpp", "#include \"" + request.file + "\"\n");
+        emulator_.write("pack_prelude.hpp",
+                        stream_pack_request(problem, tables, tile, stream_pack(problem, tile, small_hopper())).prelude);
+        emulator_.write("launch.hpp", launch_source(problem, tables, tile));
+    }
+
     const StreamTile& tile() const { return tile_; }
     bool compile() const { return emulator_.compile("stream.cpp pack.cpp"); }
     bool execute() const { return emulator_.execute(); }
@@ -91,15 +103,6 @@ public:
 private:
     static StreamChoice choice(const Problem& problem, StreamEngine engine, const StreamTables& tables) {
         return {tables, choose_stream_tile(problem, tables, small_hopper(), engine)};
-    }
-
-    Emulated(const Problem& problem, const StreamChoice& choice) : emulator_(problem), tile_(choice.tile) {
-        const auto& [tables, tile] = choice;
-        emulator_.write("prelude.hpp",
-                        host_prelude(stream_request(problem, tables, tile, {}, true, false).prelude, problem));
-        emulator_.write("pack_prelude.hpp",
-                        stream_pack_request(problem, tables, tile, stream_pack(problem, tile, small_hopper())).prelude);
-        emulator_.write("launch.hpp", launch_source(problem, tables, tile));
     }
 
     testing::Emulator emulator_;
@@ -164,6 +167,67 @@ TEST_P(StreamEmulatedCase, IsExactOnIntegers) {
     ASSERT_TRUE(emulated.compile()) << GetParam().problem;
     EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << emulated.tile().name();
 }
+
+/// A kind of tile that gathers.
+struct GatherCase {
+    const char* problem;
+    const char* why;
+    bool images = false; ///< several in a tile
+    bool interleaved = false;
+    bool cut = false; ///< rows are
+};
+
+constexpr GatherCase kGatherCases[] = {
+    {"n1 ci16 co72 3x5x16 k3 bf16", "channels that fill no tile, rows whose halo is the next one's"},
+    {"n2 ci40 co20 3x7x8 k3 p1 f16", "many stages"},
+    {"n1 ci8 co20 3x8x16 k3 tf32", "fp32"},
+    {"n1 ci16 co8 2x9x48 k3x5x3 bf16", "rows in several runs, contiguous in dst"},
+    {"n1 ci8 co8 2x9x32 k3x5x3 p1x2x1 tf32", "the same in fp32, within a halo"},
+    {"n1 ci16 co8 2x5x14 k3 p0x1x1 f16", "two voxels at once"},
+    {"n1 ci8 co12 2x5x16 k3x3x4 p1 s1x1x2 d1x2x1 tf32", "phases along W in fp32, dilation"},
+    {"n1 ci16 co72 3x6x16 k3 s2 p1 op1 bf16", "phases along H in turn"},
+    {"n1 ci16 co12 3x5x8 k3 s2x1x1 p1x1x1 op1x0x0 f16", "phases along D"},
+    {"n2 ci8 co8 3x5x16 k3x3x4 s2 p1 d2x1x1 tf32", "slices without taps"},
+    {"n1 ci16 co8 3x5x13 k3x3x2 p1x1x0 bf16", "rows that the copy engine does not take"},
+    {"n1 ci16 co8 2x4x24 k3x3x4 s1x1x2 p1 bf16", "rows that are cut", false, false, true},
+    {"n1 ci16 co8 2x4x32 k3x3x3 p1x1x1 bf16", "the same, four voxels at once", false, false, true},
+    {"n4 ci16 co8 2x4x6 k3 p1 f16", "images one behind the other", true},
+    {"n5 ci16 co72 3x8x8 k4 s2 p1 bf16", "images side by side in each row", true, true},
+    {"n3 ci24 co72 3x6x8 k4 s2 p1 tf32", "the same in fp32", true, true},
+    {"n1 ci16 co72 3x5x7 k3 bf16 ndhwc", "channels last"},
+    {"n2 ci8 co22 3x4x5 k3 s2 p1 tf32 ndhwc", "the same in fp32, phases along H in turn"},
+    {"n4 ci16 co16 2x3x5 k3 p1 g2 f16 ndhwc", "groups"},
+    {"n4 ci16 co7 2x3x6 k3 p1 f16 ndhwc", "images, an odd number of channels", true},
+    {"n1 ci8 co8 2x3x8 k1 p1 tf32", "padding beyond the kernel"},
+};
+
+void PrintTo(const GatherCase& one, std::ostream* text) {
+    *text << one.problem;
+}
+
+StreamChoice gathering(const Problem& problem, const GatherCase& kind) {
+    const StreamRows rows = problem.stride[1] > 1 ? StreamRows::apart : StreamRows::together;
+    StreamChoice choice{StreamTables(problem, rows, StreamForm::gather), {}};
+    each_gather_tile(problem, choice.tables, small_hopper(), [&](const StreamTile& tile) {
+        const bool same = (tile.images > 1) == kind.images && tile.interleaved == kind.interleaved &&
+                          (tile.w < choice.tables.q_end[2]) == kind.cut;
+        if (same && (choice.tile.clocks <= 0 || tile.clocks < choice.tile.clocks)) choice.tile = tile;
+    });
+    return choice;
+}
+
+class GatherEmulatedCase : public ::testing::TestWithParam<GatherCase> {};
+
+TEST_P(GatherEmulatedCase, IsExactOnIntegers) {
+    const Problem problem = Problem::parse(GetParam().problem);
+    const StreamChoice choice = gathering(problem, GetParam());
+    ASSERT_GT(choice.tile.clocks, 0) << "no such tile";
+    const Emulated emulated(problem, choice);
+    ASSERT_TRUE(emulated.compile()) << GetParam().problem;
+    EXPECT_TRUE(emulated.execute()) << GetParam().problem << ": " << GetParam().why << "; " << choice.tile.name();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GatherEmulatedCase, ::testing::ValuesIn(kGatherCases));
 
 /// Some of the problem file, each in another mode.
 TEST(StreamEmulated, TakesTheProblemFile) {

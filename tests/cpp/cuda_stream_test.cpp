@@ -239,10 +239,11 @@ TEST(StreamTile, HasCandidatesWithNamesOfTheirOwn) {
         EXPECT_TRUE(names.insert(candidate.name()).second) << candidate.name();
         EXPECT_GE(candidate.tile.clocks, before) << candidate.name();
         before = candidate.tile.clocks;
-        const StreamChoice found = find_stream(problem, kHopper, StreamEngine::wgmma, candidate.name());
+        const StreamChoice found =
+            find_stream(problem, kHopper, StreamEngine::wgmma, StreamForm::scatter, candidate.name());
         EXPECT_EQ(found.tile.clocks, candidate.tile.clocks) << candidate.name();
     }
-    EXPECT_THROW(find_stream(problem, kHopper, StreamEngine::wgmma, "no such tile"), Error);
+    EXPECT_THROW(find_stream(problem, kHopper, StreamEngine::wgmma, StreamForm::scatter, "no such tile"), Error);
 }
 
 TEST(StreamTile, StaysWithinTheMachine) {

@@ -120,6 +120,11 @@ inline float __uint_as_float(uint32_t bits) {
     std::memcpy(&value, &bits, sizeof value);
     return value;
 }
+inline uint32_t __float_as_uint(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
 inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
     const uint64_t bytes = low | static_cast<uint64_t>(high) << 32;
     uint32_t word = 0;

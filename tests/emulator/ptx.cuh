@@ -95,6 +95,9 @@ template <int kCount>
 void sync_threads() {
     emulator::meet(1, kCount);
 }
+inline void sync_warpgroup(int warpgroup) {
+    emulator::meet(2 + warpgroup, 128);
+}
 inline void fence_shared_async() {}
 inline void let_next_start() {}
 inline void wait_for_previous() {}

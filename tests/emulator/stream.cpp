@@ -1,11 +1,11 @@
-// The streamed kernel on small integers, against the definition of a transposed convolution. prelude.hpp is what the
-// library would compile before the kernel, launch.hpp says what it would launch; both are written by the test.
+// The streamed kernel on small integers, against the definition of a transposed convolution. prelude.hpp and
+// kernel.hpp are what the library would compile, launch.hpp says what it would launch; all are written by the test.
 #include "device.hpp"
 
 #include "launch.hpp"
 #include "prelude.hpp"
 
-#include "stream.cuh"
+#include "kernel.hpp"
 
 #include "check.hpp"
 

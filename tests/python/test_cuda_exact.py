@@ -92,6 +92,8 @@ def test_every_implementation_took_part(outcomes: Outcomes) -> None:
             assert {("direct", *combination), ("cells", *combination)} <= ran
             if combination[0] != "f64":
                 assert {("stream", *combination), ("mma", *combination)} <= ran
+            if combination[0] in ("tf32", "bf16", "f16"):
+                assert ("gather", *combination) in ran
 
 
 def test_a_difference_is_seen() -> None:

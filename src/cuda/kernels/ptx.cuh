@@ -246,6 +246,11 @@ __device__ __forceinline__ void sync_threads() {
     asm volatile("bar.sync 1, %0;" ::"n"(kCount) : "memory");
 }
 
+/// A barrier for the threads of one of the first warpgroups.
+__device__ __forceinline__ void sync_warpgroup(int warpgroup) {
+    asm volatile("bar.sync %0, 128;" ::"r"(2 + warpgroup) : "memory");
+}
+
 /// Orders this thread's plain accesses to shared memory before later ones of the copy engine and of wgmma (sm_90a).
 __device__ __forceinline__ void fence_shared_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

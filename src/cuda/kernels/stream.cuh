@@ -5,8 +5,8 @@
 //
 // One warpgroup fills the stages (two of its warps copy, two arrange), the others multiply and store.
 // Constants: see stream_shape.cuh, stream_store.cuh and output.cuh; and wgmmas<Group>() or multiply_fragments().
-#include "stream_arrange.cuh"
 #include "stream_own.cuh"
+#include "stream_roles.cuh"
 #include "stream_store.cuh"
 
 namespace {
@@ -39,39 +39,10 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
             storing.enter(args, at.item());
             if constexpr (kOwnWeights) own.enter(args, at.item(), pipe);
         }
-        if (at.slice >= 0 && at.slice < args.depth) multiply_slice<0>(acc, pipe, at.item(), s, w);
+        if (at.slice >= 0 && at.slice < args.depth) multiply_slices<0>(acc, pipe, at.item(), 1, s, w, [] {});
         finish_slice<0>(acc, args, output, at.item(), pipe, storing, at.slice);
     }
     if constexpr (kStore == kStoreStaged) ptx::copy_bulk_out_wait<0>();
-}
-
-__device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
-    const auto init = [](const Buffers& buffers, int fills, int frees) {
-        for (int s = 0; s < buffers.count; ++s) {
-            ptx::barrier_init(buffers.filled(s), fills);
-            ptx::barrier_init(buffers.freed(s), frees);
-        }
-    };
-    constexpr int kReaders = kConsumers * 4 * kArrivals;
-    init(pipe.src, kArranged ? kArrangingWarps * kArrivals : 1, kReaders);
-    if constexpr (!kOwnWeights) init(pipe.weights, kArrivals, kReaders);
-    init(pipe.raw, 1, kArrangingWarps);
-    if constexpr (kWgmma) ptx::fence_barrier_init();
-}
-
-__device__ __forceinline__ void fill(const StreamArgs& args, const ptx::TensorMap& map, const Pipeline& pipe) {
-    const int thread = threadIdx.x - kConsumers * 128;
-    if (thread >= 64) {
-        if constexpr (kArranged) arrange(args, pipe, thread - 64);
-    } else if (thread >= 32) {
-        if constexpr (kSource != kSourceGlobal) produce_src(args, map, pipe, thread - 32);
-    } else if constexpr (kOwnWeights) {
-        return;
-    } else if constexpr (kWgmma) {
-        produce_weights(args, pipe, thread);
-    } else {
-        load_weights(args, pipe, thread);
-    }
 }
 
 } // namespace
@@ -79,15 +50,5 @@ __device__ __forceinline__ void fill(const StreamArgs& args, const ptx::TensorMa
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     stream_fwd(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ StreamArgs args,
                const __grid_constant__ Output output) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    const Pipeline pipe(ptx::shared_address(shared));
-    if (threadIdx.x == 0) init_barriers(pipe);
-    __syncthreads();
-    if (threadIdx.x >= kConsumers * 128) {
-        if constexpr (kWgmma) ptx::give_registers<kProducerRegisters>();
-        fill(args, map, pipe);
-    } else {
-        if constexpr (kWgmma) ptx::take_registers<kConsumerRegisters>();
-        consume(args, output, pipe);
-    }
+    run_roles(map, args, [&](const Pipeline& pipe) { consume(args, output, pipe); });
 }

@@ -13,26 +13,16 @@ constexpr int kLoaded = kImages * kPlaneRows * kPitch; // positions
 // ---- Planes as the copy engine brings them ----
 //
 // Rows of kRawPitch elements, those of all channels of a stage side by side; where planes come whole, such a row is a
-// plane.
+// plane, and where their rows are whole, some of these.
 
-constexpr bool kWhole = kSource == kSourceWhole;
+constexpr bool kRowsInRuns = kSource == kSourceRuns, kWhole = kSource == kSourceWhole || kRowsInRuns;
 constexpr int kStageChannels = kSteps * kChannelStep;
-constexpr int kRawRows = kImages * (kWhole ? 1 : kPlaneRows);
+constexpr int kRawRows = kImages * (kWhole ? kRunBoxes : kPlaneRows);
 
-/// Whether a voxel of a tile is one of src, where planes come whole: their halo does not come with them.
+/// Whether a voxel of a tile is one of src, where rows come whole: their halo does not come with them.
 __device__ __forceinline__ bool in_whole_plane(const Voxel& voxel) {
     const int h = voxel.row + kDeltaMinH, w = voxel.column + kDeltaMinW;
-    return h >= 0 && h < kWholeH && w >= 0 && w < kWholeW;
-}
-
-/// Puts zeros around the planes that come whole, in every stage: nothing else is ever written there.
-__device__ __forceinline__ void clear_halo(const Pipeline& pipe, int thread) {
-    const uint32_t zeros[4] = {};
-    for (int position = thread; position < kLoaded; position += kArrangingThreads) {
-        if (in_whole_plane(voxel_at(position))) continue;
-        for (int plane = 0; plane < kStages * kStageBytes / kPlaneBytes; ++plane)
-            ptx::store_shared(pipe.src.data + plane * kPlaneBytes + position * 16, zeros);
-    }
+    return (kRowsInRuns || (h >= 0 && h < kWholeH)) && w >= 0 && w < kWholeW;
 }
 
 /// The position of an element of a row, counted from the row's first, or from the plane's; and whether it has one.
@@ -42,9 +32,10 @@ struct RawElement {
     bool exists;
     __device__ __forceinline__ RawElement(int run, int element, int shift) {
         if constexpr (kWhole) {
-            const int h = (run * 8 + element) / kWholeW - kDeltaMinH, w = (run * 8 + element) % kWholeW - kDeltaMinW;
-            position = h * kPitch + w;
-            exists = h >= 0 && h < kPlaneRows && w >= 0 && w < kPitch;
+            const int at = run * 8 + element, w = at % kWholeW - kDeltaMinW;
+            const int h = at / kWholeW - (kRowsInRuns ? 0 : kDeltaMinH);
+            position = h * kRowPitch + w;
+            exists = h >= 0 && h < (kRowsInRuns ? kRunRows : kPlaneRows) && w >= 0 && w < kPitch;
         } else {
             position = run * 8 + element - shift; // fewer than 8 to the left
             exists = (run > 0 || position >= 0) && (run * 8 + 7 < kPitch || position < kPitch);
@@ -58,13 +49,15 @@ struct RawElement {
 __device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
     static_assert(kArrangingWarps == 2);
     constexpr int kRunsAtOnce = 4 / kSteps, kLoadsAtOnce = 4;
-    constexpr int kRowRuns = kWhole ? kWholeH * kWholeW / 8 : (kPitch + 2 * 7) / 8;
+    constexpr int kRowRuns = kWhole ? (kRunRows * kWholeW + 7) / 8 : (kPitch + 2 * 7) / 8;
     constexpr int kLoads = (kRowRuns + kRunsAtOnce - 1) / kRunsAtOnce;
     const int shift = raw_shift(walk.item()), lane = thread % 32, plane = thread / 32 * kSteps;
     uint32_t from = raw + ((plane * 8 + lane % (8 * kSteps)) * kRawPitch + lane / (8 * kSteps) * 8) * 2;
     to += plane * kPlaneBytes + lane % 4 * 4;
 #pragma unroll 1
     for (int row = 0; row < kRawRows; ++row) {
+        // The last run of a plane may have rows that it does not need.
+        const int end = kRowsInRuns ? (kPlaneRows - row % kRunBoxes * kRunRows) * kRowPitch : 0;
 #pragma unroll
         for (int begin = 0; begin < kLoads; begin += kLoadsAtOnce) {
             uint32_t words[kLoadsAtOnce][4];
@@ -76,11 +69,17 @@ __device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, ui
                 const int run = (begin + i / 4) * kRunsAtOnce + i % 4 / kSteps;
                 if (run >= kRowRuns) continue;
                 const RawElement at(run, lane / 4, shift);
-                if (at.exists) ptx::store_shared(to + i % kSteps * kPlaneBytes + at.position * 16, words[i / 4][i % 4]);
+                if (at.exists && (!kRowsInRuns || at.position < end))
+                    ptx::store_shared(to + i % kSteps * kPlaneBytes + at.position * 16, words[i / 4][i % 4]);
             }
         }
         from += kStageChannels * kRawPitch * 2;
-        to += (kWhole ? kPlaneRows : 1) * kPitch * 16;
+        if constexpr (kRowsInRuns) {
+            constexpr int kRun = kRunRows * kRowPitch;
+            to += (row % kRunBoxes + 1 < kRunBoxes ? kRun : kImagePitch - (kRunBoxes - 1) * kRun) * 16;
+        } else {
+            to += (kWhole ? kImagePitch : kPitch) * 16;
+        }
     }
 }
 
@@ -88,8 +87,9 @@ __device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, ui
 __device__ __forceinline__ Core core_from_plane(uint32_t raw, const Voxel& voxel, int group, int shift) {
     int row = voxel.image * kPlaneRows + voxel.row, column = voxel.column + shift;
     if constexpr (kWhole) {
-        row = voxel.image;
-        column = (voxel.row + kDeltaMinH) * kWholeW + voxel.column + kDeltaMinW;
+        const int h = kRowsInRuns ? voxel.row % kRunRows : voxel.row + kDeltaMinH;
+        row = voxel.image * kRunBoxes + (kRowsInRuns ? voxel.row / kRunRows : 0);
+        column = h * kWholeW + voxel.column + kDeltaMinW;
     }
     const uint32_t from = raw + ((row * kStageChannels + group * 4) * kRawPitch + column) * 4;
     Core core;
@@ -194,7 +194,6 @@ __device__ __forceinline__ void arrange_src(const Walk& walk, uint32_t to, int t
 }
 
 __device__ __forceinline__ void arrange(const StreamArgs& args, const Pipeline& pipe, int thread) {
-    if constexpr (kWhole) clear_halo(pipe, thread);
     int s = 0;
     for (Walk walk(args); !walk.done(); walk.next(), ++s) {
         if constexpr (kHasRaw) pipe.raw.wait_filled(s);

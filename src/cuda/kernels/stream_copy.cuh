@@ -30,7 +30,7 @@ __device__ __forceinline__ int weight_copies(int group) {
 
 __device__ __forceinline__ WeightCopy weight_copy(const Walk& walk, int pass, int group, int index) {
     const int64_t tile = static_cast<int64_t>(walk.item().group) * walk.args.co_tiles + walk.item().co_tile;
-    const int64_t turn = kWindows ? tile : tile * kRotations + walk.slice() % kRotations;
+    const int64_t turn = kWindows ? tile : tile * kRotations + walk.turn();
     const int64_t use = ((turn * kChunks + walk.chunk()) * kPasses + pass) * kUses + kGroupUse[group];
     const int64_t first = use * (kSteps * kParts);
     if constexpr (!kWindows) return {walk.args.weights + first * kPackedBlockBytes, 0, group_bytes(group)};
@@ -63,7 +63,12 @@ __device__ __forceinline__ void copy_src(const Walk& walk, const ptx::TensorMap&
                                          int lane) {
     const Item& item = walk.item();
     const int channel = walk.chunk() * kSteps * kChannelStep, row = item.q_h + kDeltaMinH;
-    if constexpr (kHasPlanes) {
+    if constexpr (kSource == kSourceRuns) {
+        constexpr int kBoxBytes = kRawBoxBytes / (kImages * kRunBoxes);
+        for (int box = lane; box < kImages * kRunBoxes; box += 32)
+            ptx::copy_box(to + box * kBoxBytes, map, (item.n + box / kRunBoxes) * kGroups + item.group, walk.slice(), 0,
+                          channel, (row + box % kRunBoxes * kRunRows) * kWholeW, barrier);
+    } else if constexpr (kHasPlanes) {
         constexpr bool kWhole = kSource == kSourceWhole;
         if (lane == 0)
             ptx::copy_box(to, map, item.n * kGroups + item.group, walk.slice() * kSlices, kWhole ? 0 : row, channel,
@@ -73,7 +78,7 @@ __device__ __forceinline__ void copy_src(const Walk& walk, const ptx::TensorMap&
         for (int box = lane; box < 2 * kSteps * kImages; box += 32) {
             const int group = box % (2 * kSteps), image = box / (2 * kSteps);
             if (item.n + image >= walk.args.batch) continue;
-            ptx::copy_box(to + group * kPlaneBytes + image * (kPlaneRows * kPitch * 16), map,
+            ptx::copy_box(to + group * kPlaneBytes + image * (kImagePitch * 16), map,
                           (item.n + image) * walk.args.depth + walk.slice(), row, first_column(item), item.group,
                           channel + group * kCoreChannels, barrier);
         }

@@ -30,7 +30,7 @@ __device__ __forceinline__ void add(Accumulators& acc, const Accumulators& more)
 template <int Group, int M>
 __device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores, uint64_t weights) {
     if constexpr (M < kMTiles) {
-        wgmmas<Group>(acc.sums[M], cores + tile_position(threadIdx.x / 128 * kMTiles + M), weights);
+        wgmmas<Group>(acc.sums[M], cores + tile_position(threadIdx.x, M), weights);
         multiply_tiles<Group, M + 1>(acc, cores, weights);
     }
 }
@@ -44,8 +44,9 @@ __device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t co
             acc,
             ptx::wgmma_descriptor(cores + step * 2 * kPlaneBytes, kPlaneBytes, kCoreStride * 16, ptx::Swizzle::none),
             ptx::wgmma_descriptor(weights + step * (group_bytes(Group) / kSteps), 128, 256, ptx::Swizzle::none));
+        if constexpr (kGathered) ptx::wgmma_commit();
     }
-    ptx::wgmma_commit();
+    if constexpr (!kGathered) ptx::wgmma_commit();
 }
 
 // ---- mma.sync ----
@@ -133,10 +134,12 @@ __device__ __forceinline__ void multiply_group(Accumulators& acc, uint32_t cores
     }
 }
 
-/// Returns when the products of all groups but the last `kPending` are in the sums.
+/// Returns when the products of all groups but the last `kPending` are in the sums. Where warpgroups take turns each k
+/// step counts. Behind a loop over several the assembler counts the last one and its end as two: a warpgroup then waits
+/// for its own products while the other's are multiplied, which is as fast as it is when both have some in line.
 template <int kPending>
 __device__ __forceinline__ void wait_products() {
-    if constexpr (kWgmma) ptx::wgmma_wait<kPending>();
+    if constexpr (kWgmma) ptx::wgmma_wait<kGathered ? kPending * kSteps : kPending>();
 }
 
 /// Gives stages back, each warp for itself, and each lane where lanes have read them.
@@ -186,15 +189,16 @@ __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumu
     }
 }
 
-/// All stages of a slice; s and w count the stages of src and of weights.
-template <int Set>
-__device__ __forceinline__ void multiply_slice(Accumulators& acc, const Pipeline& pipe, const Item& item, int& s,
-                                               int& w) {
+/// All stages of some slices; s and w count the stages of src and of weights. Calls `issued` when all their products
+/// are under way.
+template <int Set, typename Issued>
+__device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipeline& pipe, const Item& item, int slices,
+                                                int& s, int& w, Issued issued) {
     if constexpr (Set + 1 < kRowSets) {
-        if (item.row_set != Set) return multiply_slice<Set + 1>(acc, pipe, item, s, w);
+        if (item.row_set != Set) return multiply_slices<Set + 1>(acc, pipe, item, slices, s, w, issued);
     }
 #pragma unroll 1
-    for (int chunk = 0; chunk < kChunks; ++chunk, ++s) {
+    for (int chunk = 0; chunk < slices * kChunks; ++chunk, ++s) {
         pipe.src.wait_filled(s);
         if constexpr (kParts == 2) {
             Accumulators group;
@@ -203,6 +207,7 @@ __device__ __forceinline__ void multiply_slice(Accumulators& acc, const Pipeline
             multiply_stage<Set, 0>(acc, pipe, s, w, chunk == 0);
         }
     }
+    issued();
     if constexpr (kParts == 1) {
         wait_products<0>();
         give_back_weights(pipe, w - 1);

@@ -20,7 +20,7 @@ constexpr int kPlaneTaps = kKernelH * kKernelW;
 constexpr int kPackTaps = kPackTapsD * kPlaneTaps;
 constexpr int kPackChannels = 4 * kLaneChannels; // output channels of a CTA: the rows of a core are some of these
 constexpr int kAllSteps = kChunks * kSteps, kAllUses = kPasses * kUses;
-constexpr int kPlaces = kWindows ? kRingEntry[kDPhases] : kN / kCoTile, kTurns = kWindows ? 1 : kRotations;
+constexpr int kPlaces = kWindows ? kRingEntry[kDPhases] : kWeightRows / kCoTile, kTurns = kWindows ? 1 : kRotations;
 using Element = typename Unsigned<sizeof(Storage)>::Type;
 
 /// From the taps of one output channel to those of the next, such that eight of them are in different banks.
@@ -85,6 +85,37 @@ __device__ void stage_weights(const Storage* weight, bool channels_last, const P
     }
 }
 
+/// The same where a CTA's weights of an input channel are all contiguous, and all exist: 16 bytes at a time.
+__device__ void stage_whole_weights(const Storage* weight, const PackItem& item, uint32_t shared) {
+    constexpr int kElements = 16 / sizeof(Element), kPieces = kPackChannels * kPackTaps / kElements, kAtOnce = 4;
+    constexpr int kCount = kPackSteps * kChannelStep * kPieces;
+    const int group = item.tile / kCoTiles, co = item.tile % kCoTiles * kCoTile + item.block * kPackChannels;
+    const int64_t ci = static_cast<int64_t>(group) * kCi + item.step * kChannelStep;
+    const int inputs = kCi - item.step * kChannelStep;
+    const Storage* from = weight + (ci * kCo + co) * kAllTaps;
+    for (int begin = threadIdx.x; begin < kCount; begin += kAtOnce * blockDim.x) {
+        Pack<Storage, kElements> pieces[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            const int index = begin + i * blockDim.x, row = index / kPieces;
+            pieces[i] = load_readonly_if<kElements>(index < kCount && row < inputs,
+                                                    from + static_cast<int64_t>(row) * kCo * kAllTaps +
+                                                        index % kPieces * kElements);
+        }
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            const int index = begin + i * blockDim.x;
+            if (index >= kCount) continue;
+#pragma unroll
+            for (int k = 0; k < kElements; ++k) {
+                const int element = index % kPieces * kElements + k;
+                ptx::store_shared(staged_weight(shared, index / kPieces, element / kPackTaps, element % kPackTaps),
+                                  pieces[i].elements[k]);
+            }
+        }
+    }
+}
+
 /// Part 0 is the value in tf32, part 1 what that leaves out; two channels of 16 bits.
 __device__ uint32_t packed_word(uint32_t from, int part) {
     Element first;
@@ -100,8 +131,10 @@ __device__ uint32_t packed_word(uint32_t from, int part) {
     }
 }
 
-/// The output channel of a row: where a lane stores neighbours, its columns of some blocks of 8 are those.
+/// The output channel of a row: where a lane stores neighbours, its columns of some blocks of 8 are those, or its two
+/// rows.
 __device__ int channel_of_row(int row) {
+    if constexpr (kGathered && kChannelsLast) return row % 8 * 2 + row / 8;
     return row % 8 / 2 * kLaneChannels + row / 8 * 2 + row % 2;
 }
 
@@ -141,7 +174,12 @@ extern "C" __global__ void stream_pack(const Storage* weight, int channels_last,
     const uint32_t staged = ptx::shared_address(shared);
     const PackItem item(blockIdx.x);
     ptx::let_next_start();
-    stage_weights(weight, channels_last != 0, item, staged);
+    constexpr bool kWholeRows = kPackTapsD == kKernelD && kCo % kPackChannels == 0;
+    if (kWholeRows && channels_last == 0) {
+        stage_whole_weights(weight, item, staged);
+    } else {
+        stage_weights(weight, channels_last != 0, item, staged);
+    }
     __syncthreads();
     pack_cores(item, staged, packed);
 }

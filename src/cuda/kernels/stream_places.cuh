@@ -2,16 +2,14 @@
 
 // What a lane knows of the outputs that it stores: the sums that it has, and where they belong. All that can be known
 // for a whole work item is kept in a few registers, so that a store is little more than its address.
-#include "output.cuh"
 #include "stream_multiply.cuh"
+#include "stream_slice.cuh"
 
 namespace {
 
-constexpr int kChannels = kGroups * kCo;         // of dst
 constexpr int kHwPhases = kRowPhases * kStrideW; // of a work item
 constexpr int kLaneColumns = kCoTile / 4;        // channels of a slot that a lane has
 constexpr int kPlaces = 2 * kMTiles;             // positions that it has
-using Index = typename IndexOf<kSmallDst>::Type; // counts all outputs
 
 /// The channel of one of a lane's columns, counted from the work item's first.
 __device__ __forceinline__ int lane_channel(int column) {
@@ -61,12 +59,6 @@ __device__ __forceinline__ void forget(Places& places) {
     forget(places.cut);
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) forget(places.offset[i]);
-}
-
-/// Outputs from a tile's image to the next, or from what a slice gives to what the next one does.
-__device__ __forceinline__ int64_t image_stride(const StreamArgs& args) {
-    if constexpr (kSlices > 1) return kStrideD * args.dst_slice;
-    return kChannels * args.dst_d * args.dst_slice;
 }
 
 /// `row` is the lane's one of the 8 rows of a core.
@@ -131,46 +123,12 @@ struct Storing {
     }
 };
 
-/// The slice that is stored, and the channels of the work item.
-struct Slice {
-    Index index;  // of its first output in its first channel
-    Index stride; // to the next channel
-    int channel;  // the first one
-    int count;    // of them that exist
-
-    __device__ __forceinline__ bool has(int c) const { return kCo % kCoTile == 0 ? count > 0 : c < count; }
-};
-
 /// Where sums take nearly all registers, the bias of a column is not loaded before its turn.
 __device__ __forceinline__ float lane_bias(const Output& output, const Slice& slice, int column) {
     constexpr bool kTight = kMTiles * kAccPhases * kN / 2 >= 188 && kLaneColumns >= 8;
     int c = lane_channel(column);
     if constexpr (kTight) forget(c);
     return slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
-}
-
-__device__ __forceinline__ Slice slice_of(const StreamArgs& args, const Item& item, int d, bool keep) {
-    const int first = item.co_tile * kCoTile;
-    Slice slice;
-    slice.channel = item.group * kCo + first;
-    // A branch around all stores would make the compiler keep the sums twice.
-    slice.count = keep ? min(kCo - first, kCoTile) : 0;
-    if constexpr (kChannelsLast) {
-        slice.stride = 1;
-        slice.index = (static_cast<Index>(item.n) * args.dst_d + d) * static_cast<Index>(args.dst_slice) * kChannels +
-                      slice.channel;
-    } else {
-        slice.stride = static_cast<Index>(args.dst_d * args.dst_slice);
-        slice.index = (static_cast<Index>(item.n) * kChannels + slice.channel) * slice.stride +
-                      d * static_cast<Index>(args.dst_slice);
-    }
-    return slice;
-}
-
-/// The value of one of this lane's own outputs, which may not exist.
-__device__ __forceinline__ float lane_value(float value, const Output& output, bool exists, int channel, Index index) {
-    if constexpr (kOperands == 0) return epilogue(value, output.operands, channel, 0);
-    return exists ? epilogue(value, output.operands, channel, index) : 0.f;
 }
 
 } // namespace

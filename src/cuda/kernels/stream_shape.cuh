@@ -8,21 +8,27 @@
 //
 // Constants from the host (stream_source.cpp):
 //   kCi kCo kGroups kChannelStep kSteps             channels of a group, of one k step; k steps of a stage
-//   kCoTile kN kMTiles kConsumers                   columns of a work item: kN = slots * kCoTile; m64 tiles, warpgroups
+//   kCoTile kWeightRows                             output channels of a work item; rows of its weights for a tap
+//   kN kMTiles kConsumers                           columns of a product; products of a warpgroup; warpgroups
+//   kGathered                                       which of the two forms: see stream.cuh and gather.cuh
 //   kImages kTileH kTileW                           positions q of a work item
 //   kSlices                                         1, or kImages where these are slices of one image, which have
 //                                                   nothing to do with one another: all others count such groups then
 //   kPlaneRows kPitch kPositions                    the staged plane
-//   kCoreStride                                     positions between the cores of an m64 tile
+//   kRowPitch kImagePitch                           positions from a row, and an image, to the next
+//   kTail                                           positions behind all rows that are read as the halo of a next one
+//   kCoreStride                                     positions between the cores of a product
 //   kBlocksH kBlocksW                               m64 tiles of an image where cores follow its rows, else 0
 //   kStages kWeightStages kRawStages kRaw…          of src, of weights, of src before warps arrange it
 //   kParts kSource                                  2 parts where fp32 is split; where src comes from
-//   kWholeH kWholeW                                 extents of the planes that come whole
+//   kWholeH kWholeW                                 extents of the planes that come whole, or in runs of whole rows
+//   kRunRows kRunBoxes                              rows of such a run, and runs of a staged plane
 //   kStore kLaneChannels kAligned                   how dst is stored: see stream_store.cuh
 //   kStagedBytes kStagedColumns kStagedBuffers      of a channel's outputs in shared memory; see stream_staged.cuh
 //   kSmallDst                                       dst has fewer than 2^31 elements
 //   kLastRows kLastColumns                          phases of the last q along H and W that exist
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
+//   kPhaseTapD kTapD kTapDelta                      taps along D by phase, and the slices they read, relative to q
 //   kDPhases kRingLength kRingStart kRingEntry kRingDelta kRotations   accumulator slots along D
 //   kWindows                                        the weights hold windows of the rings, not every rotation
 //   kOwnWeights                                     a CTA packs its weights for itself: see stream_own.cuh
@@ -35,7 +41,8 @@
 namespace {
 
 // The values of kSource and kStore.
-constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3, kSourceWhole = 4;
+constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3, kSourceWhole = 4,
+              kSourceRuns = 5;
 constexpr int kStoreVoxel = 0, kStorePairs = 1, kStoreQuads = 2, kStoreStaged = 3, kStoreChannels = 4;
 
 constexpr int kWordChannels = kChannelStep / 8;  // channels in 32 bits
@@ -43,13 +50,14 @@ constexpr int kThreads = (kConsumers + 1) * 128; // beside consumers, a warpgrou
 constexpr int kPlaneBytes = kPositions * 16;
 constexpr int kPartBytes = 2 * kSteps * kPlaneBytes;
 constexpr int kStageBytes = kParts * kPartBytes;
-constexpr int kBlockBytes = kN * 32; // the weights of one tap of the plane and one k step
+constexpr int kBlockBytes = kWeightRows * 32; // the weights of one tap of the plane and one k step
 constexpr int kAllTaps = kKernelD * kKernelH * kKernelW;
 constexpr int kChunks = (kCi + kSteps * kChannelStep - 1) / (kSteps * kChannelStep); // stages of a slice
 constexpr bool kArranged = kSource != kSourceCores; // warps write the cores, instead of the copy engine
-constexpr bool kHasPlanes = kSource == kSourcePlanes || kSource == kSourceWhole;
+constexpr bool kHasPlanes = kSource == kSourcePlanes || kSource == kSourceWhole || kSource == kSourceRuns;
 constexpr bool kHasRaw = kHasPlanes || kSource == kSourceRawCores;
 constexpr int kArrangingWarps = 2;
+constexpr int kOverread = 256;                  // bytes behind the raw stages that the last load of one may touch
 constexpr int kBatchImages = kImages / kSlices; // of the batch in a work item
 // Lanes of a warp that arrive at a barrier. One speaks for all where the copy engine or wgmma is on the other side.
 constexpr int kArrivals = kWgmma ? 1 : 32;
@@ -107,7 +115,7 @@ __device__ __forceinline__ Item item_at(const StreamArgs& args, int index) {
     if constexpr (!kOwnWeights) take_channels(item, args, index);
     item.q_w = take(index, args.tiles_w) * kTileW;
     item.q_h = take(index, args.tiles_h) * kTileH;
-    if constexpr (kRowSets > 1 || kOwnWeights) {
+    if constexpr ((kRowSets > 1 && !kGathered) || kOwnWeights) {
         item.n = take(index, (args.batch + kBatchImages - 1) / kBatchImages) * kBatchImages;
         if constexpr (kOwnWeights) take_channels(item, args, index);
         item.row_set = index; // those with the most passes first
@@ -156,16 +164,17 @@ struct Items {
 };
 
 /// The stages of a CTA in the order in which every role passes them: items, their slices, their blocks of channels.
-struct Walk {
+struct ScatterWalk {
     const StreamArgs& args;
     Items items;
     int end, left; // slice of src behind the item's last one; stages of the item from here on
 
-    __device__ __forceinline__ explicit Walk(const StreamArgs& of) : args(of), items(of) { enter(); }
+    __device__ __forceinline__ explicit ScatterWalk(const StreamArgs& of) : args(of), items(of) { enter(); }
     __device__ __forceinline__ bool done() const { return items.done(); }
     __device__ __forceinline__ const Item& item() const { return items.item; }
     __device__ __forceinline__ int slice() const { return end - (left + kChunks - 1) / kChunks; }
     __device__ __forceinline__ int chunk() const { return (kChunks - left % kChunks) % kChunks; }
+    __device__ __forceinline__ int turn() const { return slice() % kRotations; }
     /// Goes to the first item from here on that meets a slice of src.
     __device__ __forceinline__ void enter() {
         for (; !done(); items.next()) {
@@ -181,6 +190,73 @@ struct Walk {
     }
 };
 
+/// Where sums are gathered, what q along D counts is a step: for each q, the phases along D, and for each of them those
+/// along H, whose rows share sectors. A step makes one slice of dst, of some rows.
+struct Step {
+    int q, row_set, phase;
+    __device__ __forceinline__ explicit Step(int index) {
+        row_set = take(index, kRowSets);
+        phase = take(index, kStrideD);
+        q = index;
+    }
+    __device__ __forceinline__ int d() const { return q * kStrideD + phase; }
+    __device__ __forceinline__ int slice(int tap) const { return q + kTapDelta[tap]; }
+    __device__ __forceinline__ bool has(const StreamArgs& args, int tap) const {
+        return tap < kPhaseTapD[phase + 1] && slice(tap) >= 0 && slice(tap) < args.depth && d() < args.dst_d;
+    }
+};
+
+/// The same where sums are gathered: items, their steps, the source slices of each, blocks of channels.
+struct GatherWalk {
+    const StreamArgs& args;
+    Items items;
+    Step step;
+    int index, tap, chunk_at; // of the step, along D, of channels
+
+    __device__ __forceinline__ explicit GatherWalk(const StreamArgs& of) : args(of), items(of), step(0), chunk_at(0) {
+        if (done()) return;
+        enter(item().q_d);
+        if (!step.has(args, tap)) next_slice();
+    }
+    __device__ __forceinline__ bool done() const { return items.done(); }
+    __device__ __forceinline__ const Item& item() const { return items.item; }
+    __device__ __forceinline__ int slice() const { return step.slice(tap); }
+    __device__ __forceinline__ int chunk() const { return chunk_at; }
+    __device__ __forceinline__ int turn() const { return kTapD[tap]; }
+    __device__ __forceinline__ void enter(int at) {
+        index = at;
+        step = Step(at);
+        items.item.row_set = step.row_set;
+        tap = kPhaseTapD[step.phase];
+    }
+    __device__ __forceinline__ void next_slice() {
+        do {
+            if (++tap < kPhaseTapD[step.phase + 1]) continue;
+            if (++index == item().q_d_end) {
+                items.next();
+                if (done()) return;
+                index = item().q_d;
+            }
+            enter(index);
+        } while (!step.has(args, tap));
+    }
+    __device__ __forceinline__ void next() {
+        if (++chunk_at < kChunks) return;
+        chunk_at = 0;
+        next_slice();
+    }
+};
+
+template <bool Gathered>
+struct WalkOf {
+    using Type = ScatterWalk;
+};
+template <>
+struct WalkOf<true> {
+    using Type = GatherWalk;
+};
+using Walk = typename WalkOf<kGathered>::Type;
+
 /// A ring of buffers in shared memory, each with a barrier that says it is filled and one that says it is free again.
 struct Buffers {
     uint32_t data, barriers;
@@ -194,30 +270,49 @@ struct Buffers {
     }
 };
 
+/// Where sums are gathered the warpgroups that multiply take turns, step after step. Each waits for stages only when
+/// the other one has come past its own: a barrier can be waited for when it is one phase ahead, but not when it is two.
+struct Turns {
+    uint32_t barriers; // one for each warpgroup
+    __device__ uint32_t given(int step) const { return barriers + step % kConsumers * 8; }
+    __device__ void wait(int step) const {
+        if (step > 0) ptx::barrier_wait(given(step - 1), (step - 1) / kConsumers & 1);
+    }
+    /// Each warp for itself.
+    __device__ void give(int step) const {
+        if (threadIdx.x % 32 == 0) ptx::barrier_arrive(given(step));
+    }
+};
+
 /// What the roles hand to one another.
 struct Pipeline {
     Buffers src, weights, raw;
+    Turns turns;
     uint32_t end; // of them all
     __device__ __forceinline__ explicit Pipeline(uint32_t shared) {
         const uint32_t barriers = shared, data = shared + 1024;
         src = {data, barriers, kStageBytes, kStages};
         weights = {src.data + kStages * kStageBytes, barriers + 256, kWeightStageBytes, kWeightStages};
         raw = {weights.data + kWeightStages * kWeightStageBytes, barriers + 512, kRawBytes, kRawStages};
+        turns = {barriers + 768};
         end = raw.data + kRawStages * kRawBytes;
     }
 };
 
-/// The first position of an m64 tile; tiles follow one another through the warpgroups.
-__device__ __forceinline__ int tile_position(int tile) {
+/// The first position of the product m of a thread's warpgroup. Those of 64 rows follow one another through the
+/// warpgroups.
+__device__ __forceinline__ int tile_position(int thread, int m) {
+    if constexpr (kGathered) return m * (kN / 8) * kCoreStride;
+    const int tile = thread / 128 * kMTiles + m;
     if constexpr (kBlocksW == 0) return tile * 64;
     constexpr int kWidth = kBlocksW == 0 ? 1 : kBlocksW, kBlocks = kBlocksH == 0 ? 1 : kBlocksH * kWidth;
     const int image = tile / kBlocks, block = tile % kBlocks;
     return (image * kPlaneRows + block / kWidth * 8) * kPitch + block % kWidth * 8;
 }
 
-/// The position of one of the eight cores' rows of the m64 tile m of a thread's warpgroup.
+/// The position of one of the rows, or columns, of the product m of a thread's warpgroup.
 __device__ __forceinline__ int row_position(int thread, int m, int row) {
-    return tile_position(thread / 128 * kMTiles + m) + row / 8 * kCoreStride + row % 8;
+    return tile_position(thread, m) + row / 8 * kCoreStride + row % 8;
 }
 
 /// Where a position lies in the tile.
@@ -227,10 +322,14 @@ struct Voxel {
 
 __device__ __forceinline__ Voxel voxel_at(int position) {
     Voxel voxel;
-    voxel.image = kImages == 1 ? 0 : position / (kPlaneRows * kPitch);
-    const int rest = position - voxel.image * (kPlaneRows * kPitch);
-    voxel.row = rest / kPitch;
-    voxel.column = rest % kPitch;
+    if constexpr (kImagePitch < kRowPitch) {
+        voxel.row = position / kRowPitch;
+        voxel.image = position % kRowPitch / kPitch;
+    } else {
+        voxel.image = kImages == 1 ? 0 : position / kImagePitch;
+        voxel.row = (position - voxel.image * kImagePitch) / kPitch;
+    }
+    voxel.column = position % kPitch;
     return voxel;
 }
 

@@ -1,0 +1,68 @@
+#pragma once
+
+// Who does what in a CTA: one warpgroup fills the stages (two of its warps copy, two arrange), the others consume them.
+#include "stream_arrange.cuh"
+
+namespace {
+
+__device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
+    const auto init = [](const Buffers& buffers, int fills, int frees) {
+        for (int s = 0; s < buffers.count; ++s) {
+            ptx::barrier_init(buffers.filled(s), fills);
+            ptx::barrier_init(buffers.freed(s), frees);
+        }
+    };
+    constexpr int kReaders = (kGathered ? 1 : kConsumers) * 4 * kArrivals;
+    init(pipe.src, kArranged ? kArrangingWarps * kArrivals : 1, kReaders);
+    if constexpr (!kOwnWeights) init(pipe.weights, kArrivals, kReaders);
+    init(pipe.raw, 1, kArrangingWarps);
+    if constexpr (kGathered) {
+        for (int step = 0; step < kConsumers; ++step) ptx::barrier_init(pipe.turns.given(step), 4);
+    }
+    if constexpr (kWgmma) ptx::fence_barrier_init();
+}
+
+__device__ __forceinline__ void fill(const StreamArgs& args, const ptx::TensorMap& map, const Pipeline& pipe) {
+    const int thread = threadIdx.x - kConsumers * 128;
+    if (thread >= 64) {
+        if constexpr (kArranged) arrange(args, pipe, thread - 64);
+    } else if (thread >= 32) {
+        if constexpr (kSource != kSourceGlobal) produce_src(args, map, pipe, thread - 32);
+    } else if constexpr (kOwnWeights) {
+        return;
+    } else if constexpr (kWgmma) {
+        produce_weights(args, pipe, thread);
+    } else {
+        load_weights(args, pipe, thread);
+    }
+}
+
+/// Puts zeros into every stage where nothing is ever written but is read: around rows that come whole, and behind them
+/// all.
+__device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
+    const uint32_t zeros[4] = {};
+    for (int position = threadIdx.x; position < kLoaded + kTail; position += kThreads) {
+        if (position < kLoaded && (!kWhole || in_whole_plane(voxel_at(position)))) continue;
+        for (int plane = 0; plane < kStages * kStageBytes / kPlaneBytes; ++plane)
+            ptx::store_shared(pipe.src.data + plane * kPlaneBytes + position * 16, zeros);
+    }
+    if constexpr (kWgmma) ptx::fence_shared_async();
+}
+
+template <typename Consume>
+__device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const StreamArgs& args, Consume consume) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const Pipeline pipe(ptx::shared_address(shared));
+    if (threadIdx.x == 0) init_barriers(pipe);
+    if constexpr (kTail > 0 || kWhole) clear_halo(pipe);
+    __syncthreads();
+    if (threadIdx.x >= kConsumers * 128) {
+        if constexpr (kWgmma) ptx::give_registers<kProducerRegisters>();
+        fill(args, map, pipe);
+    } else {
+        if constexpr (kWgmma) ptx::take_registers<kConsumerRegisters>();
+        consume(pipe);
+    }
+}
+
+} // namespace

@@ -1,0 +1,211 @@
+#include <algorithm>
+
+#include "cuda/stream.hpp"
+#include "cuda/stream_stages.hpp"
+
+// Tiles of gathered sums (kernels/gather.cuh): which there are, and their clocks.
+namespace tconv3d::cuda {
+
+namespace {
+
+constexpr int64_t kMostColumns = 256;
+constexpr int64_t kMostUnrolled = 230; // products of a stage
+
+/// Registers of a thread for sums: beside them it needs the places of what it stores.
+int64_t most_sums(const Problem& problem, const StreamTile& tile) {
+    if (tile.source == StreamSource::global) return 120;
+    if (problem.channels_last()) return stream_is_16_bit(problem) ? 136 : 128;
+    return stream_is_16_bit(problem) ? 144 : 168;
+}
+
+/// Positions whose outputs a lane stores at once, of which rows are multiples.
+int64_t positions_at_once(const StreamTile& tile) {
+    return tile.trades ? 4 : 2;
+}
+
+/// Positions from a row to the next. Right of a row are as many zeros as the taps read; where rows are whole, those
+/// left of the next one serve.
+int64_t pitch_of(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const int64_t end = tables.q_end[2] + tables.delta_max[2], left = tables.delta_min[2];
+    if (tile.tail == 0) return tile.w + tables.halo(2);
+    return std::max(end, std::min(problem.src[2], end) - left);
+}
+
+/// Where a vector of two voxels is 4 bytes, lanes trade if rows are multiples of four, or the tile is one long row.
+void set_vectors(StreamTile& tile, const Problem& problem) {
+    const Extents dst = problem.dst();
+    const bool long_row = gather_is_contiguous(problem, tile) && tile.h * dst[2] % 4 == 0 && dst[1] * dst[2] % 4 == 0;
+    const bool rows = dst[2] % 4 == 0 && (tile.w % 4 == 0 || tile.w >= dst[2]);
+    tile.trades = !problem.channels_last() && stream_is_16_bit(problem) && problem.stride[2] == 1 &&
+                  !tile.interleaved && (long_row || rows);
+    if (!long_row) tile.pitch = round_up(tile.pitch, positions_at_once(tile));
+}
+
+/// Positions from the first to the last that is stored.
+int64_t span_of(const StreamTile& tile) {
+    if (tile.interleaved) return tile.images * tile.h * 8;
+    return ((tile.images - 1) * tile.rows + tile.h - 1) * tile.pitch + tile.w;
+}
+
+/// False where the copy engine does not take the plane, or 32 bits do not count its steps.
+bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    constexpr int64_t kMostBox = 256, kMostSteps = int64_t{1} << 30;
+    const bool whole_rows = tile.w >= tables.q_end[2] && !tile.interleaved;
+    tile.tail = whole_rows ? std::max<int64_t>(-tables.delta_min[2], 0) : 0;
+    tile.pitch = pitch_of(tile, problem, tables);
+    set_vectors(tile, problem);
+    tile.rows = tile.h + tables.halo(1);
+    if (tile.images > 1 && problem.channels_last()) {
+        while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
+    }
+    return tile.pitch <= kMostBox && tile.rows <= kMostBox &&
+           stream_items(problem, tables, tile) * stream_depth(tables, tile) < kMostSteps;
+}
+
+/// Cuts the positions into products; false where they do not fit.
+bool set_products(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const int64_t span = span_of(tile);
+    tile.m_tiles = cuts(span, kMostColumns);
+    tile.columns = round_up(cuts(span, tile.m_tiles), 4 * positions_at_once(tile));
+    const int64_t cores = tile.m_tiles * tile.columns / 8, loaded = tile.images * tile.rows * tile.pitch + tile.tail;
+    const int64_t last = (cores - 1) * tile.core_stride() + 8;
+    tile.positions = round_up(std::max(loaded, last + tables.halo(1) * tile.row_pitch() + tables.halo(2)), 8);
+    const int64_t products = tables.pass_count() * tables.runs() * tile.m_tiles;
+    return stream_sums(tables, tile) <= most_sums(problem, tile) && products <= kMostUnrolled;
+}
+
+/// Tries what follows from the geometry.
+void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+              const KeepTile& keep) {
+    const Extents dst = problem.dst();
+    if (tile.images > 1 && problem.groups > 1) return;
+    if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
+    set_stream_runs(tile, problem, tables);
+    if (tile.interleaved && tile.source != StreamSource::whole && tile.source != StreamSource::global) return;
+    if (!set_plane(tile, problem, tables) || !set_products(tile, problem, tables)) return;
+    const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
+    for (tile.steps = 1; tile.steps <= std::min<int64_t>(4, all_steps); tile.steps *= 2) {
+        if (all_steps % tile.steps != 0 || !set_stream_raw(tile, problem)) return;
+        if (!set_stream_stages(tile, problem, tables, device.shared_memory_per_block)) return;
+        estimate_gather(tile, problem, tables, device.multiprocessors);
+        keep(tile);
+    }
+}
+
+/// Rows of one image, whole or cut; or several whole images.
+void consider_rows(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+                   const KeepTile& keep) {
+    const int64_t rows = tables.q_end[1], columns = tables.q_end[2];
+    for (int64_t cut = 1; cut <= 4; ++cut) {
+        tile.w = cut == 1 ? columns : round_up(cuts(columns, cut), 4);
+        if (cuts(columns, tile.w) != cut) continue;
+        tile.images = 1;
+        tile.h = 0;
+        for (int64_t parts = rows; parts >= 1; --parts) {
+            if (cuts(rows, parts) == tile.h) continue;
+            tile.h = cuts(rows, parts);
+            consider(tile, problem, tables, device, keep);
+        }
+        if (cut > 1) continue;
+        for (tile.images = 2; tile.images <= problem.batch; ++tile.images)
+            consider(tile, problem, tables, device, keep);
+    }
+}
+
+/// Rows of 8 positions, a core each, those of all images in turn.
+void consider_interleaved(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+                          const KeepTile& keep) {
+    if (tables.q_end[2] > 8 || problem.channels_last()) return;
+    tile.interleaved = true;
+    tile.blocks_w = 1;
+    tile.w = 8;
+    tile.h = tables.q_end[1];
+    for (tile.images = 1; tile.images <= problem.batch; ++tile.images) consider(tile, problem, tables, device, keep);
+}
+
+/// Clocks until the positions of a stage are there. Those of a halo do not come, where rows do whole.
+double bringing_clocks(const StreamTile& tile, const Problem& problem) {
+    int64_t voxels = tile.images * tile.rows * tile.pitch;
+    if (tile.source == StreamSource::runs) voxels = tile.images * tile.rows * problem.src[2];
+    if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
+    const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
+    if (tile.source == StreamSource::global) return 9 * core_rows + 450;
+    if (problem.channels_last()) return 1.5 * core_rows + 500;
+    // With two stages, the warps that arrange wait for those that multiply.
+    const double waits = tile.stages > 2 ? 850 : 1850;
+    return (stream_is_16_bit(problem) ? 1.65 : 1.5) * core_rows + waits;
+}
+
+/// Clocks that the outputs of a step take.
+double store_clocks(const StreamTile& tile, const Problem& problem) {
+    const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
+    const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
+    if (problem.channels_last()) return outputs * (0.08 + 0.11 * bytes);
+    return outputs * (problem.stride[2] == 1 ? 0.2 + 0.08 * bytes : 0.15 + 0.065 * bytes);
+}
+
+/// Clocks of a step on one multiprocessor, on average. One warpgroup multiplies while the other one stores; warps
+/// arrange the next stages. The constants are fitted to measured times on an H200, as those of stream_estimate.cpp.
+double step_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const double passes = tables.mean_passes(), n = static_cast<double>(tile.columns);
+    const double tensor =
+        passes * static_cast<double>(tables.runs() * tile.m_tiles * tile.steps) * std::max(0.46 * n, 16 + 0.25 * n);
+    const double weights = passes * static_cast<double>(tables.uses() * tile.steps * tile.dst_channels * 32);
+    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 32;
+    const double waits = 30 + 60 * static_cast<double>(tile.tap_groups) * passes;
+    const double stages =
+        static_cast<double>(problem.kernel[0] * stream_chunks(problem, tile)) / static_cast<double>(problem.stride[0]);
+    const double multiply = stages * (std::max({tensor, copied, bringing_clocks(tile, problem)}) + waits);
+    const double store = store_clocks(tile, problem), longer = std::max(multiply, store);
+    const bool cut = tile.w < tables.q_end[2] && !problem.channels_last();
+    return (cut ? 1.3 : 1) * (longer + 0.5 * std::min(multiply, store) * std::min(multiply, store) / longer);
+}
+
+} // namespace
+
+std::string reject_gathered(const Problem& problem, const StreamTables& tables) {
+    if (stream_parts(problem) > 1) return "takes f32 where tf32 is allowed, got f32 in full";
+    if (problem.stride[2] > 2) return "takes strides 1 and 2 along w, got stride " + str(problem.stride);
+    const int64_t vector = 2 * problem.stride[2], row = problem.dst()[2];
+    if (!problem.channels_last() && row % vector != 0)
+        return "takes rows of dst of a multiple of " + std::to_string(vector) + ", got " + std::to_string(row);
+    if (tables.row_phases(problem) > 1) return "every phase along h needs taps, got kernel " + str(problem.kernel);
+    return "";
+}
+
+int64_t gather_place_bytes(const StreamTile& tile, const StreamTables& tables) {
+    constexpr int64_t kPlaceBytes = 8;
+    if (tables.form != StreamForm::gather) return 0;
+    const int64_t pairs = tile.m_tiles * tile.columns / 2;
+    return kStreamConsumers * static_cast<int64_t>(tables.row_sets.size()) * pairs * kPlaceBytes;
+}
+
+bool gather_is_contiguous(const Problem& problem, const StreamTile& tile) {
+    return !problem.channels_last() && problem.stride[1] == 1 && problem.stride[2] == 1 && tile.images == 1 &&
+           !tile.interleaved && tile.pitch == problem.dst()[2] && tile.w == tile.pitch && tile.pitch % 2 == 0;
+}
+
+void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
+    constexpr double kLaunch = 12000, kPackedByte = 0.001;
+    const int64_t slices = stream_items(problem, tables, tile) * stream_depth(tables, tile);
+    tile.whole_items = 0;
+    tile.share = std::max<int64_t>(cuts(slices, multiprocessors), 1);
+    tile.ctas = std::max<int64_t>(cuts(slices, tile.share), 1);
+    tile.clocks = static_cast<double>(tile.share) * step_clocks(tile, problem, tables) + kLaunch +
+                  kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
+}
+
+void each_gather_tile(const Problem& problem, const StreamTables& tables, const Device& device, const KeepTile& keep) {
+    if (!reject_gathered(problem, tables).empty()) return;
+    StreamTile tile{};
+    tile.engine = StreamEngine::wgmma;
+    tile.source = choose_stream_source(problem, tile.engine);
+    tile.store = problem.channels_last() ? StreamStore::channels : StreamStore::voxel;
+    tile.slices = 1;
+    tile.dst_channels = 64;
+    tile.gathered = true;
+    consider_rows(tile, problem, tables, device, keep);
+    consider_interleaved(tile, problem, tables, device, keep);
+}
+
+} // namespace tconv3d::cuda
