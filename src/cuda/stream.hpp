@@ -149,6 +149,7 @@ struct StreamTables {
 /// The tile of one CTA and how it is staged.
 struct StreamTile {
     static constexpr int64_t kStagedBuffers = 2; ///< of outputs on their way through shared memory
+    static constexpr int64_t kOverread = 256;    ///< bytes that the last load of a raw plane may touch behind it
 
     StreamEngine engine;
     StreamSource source;
@@ -253,10 +254,9 @@ using KeepTile = std::function<void(const StreamTile&)>;
 void each_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device, StreamEngine engine,
                       const KeepTile& keep);
 
-/// Where sums are gathered: why they cannot be, empty where they can; the tiles; their clocks.
+/// Where sums are gathered: why they cannot be, empty where they can; and the tiles.
 std::string reject_gathered(const Problem& problem, const StreamTables& tables);
 void each_gather_tile(const Problem& problem, const StreamTables& tables, const Device& device, const KeepTile& keep);
-void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors);
 
 /// The tile with the least estimated clocks on the device; clocks is 0 when none fits.
 StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables, const Device& device,

@@ -74,6 +74,55 @@ bool set_products(StreamTile& tile, const Problem& problem, const StreamTables& 
     return stream_sums(tables, tile) <= most_sums(problem, tile) && products <= kMostUnrolled;
 }
 
+/// Clocks until the positions of a stage are there. Those of a halo do not come, where rows do whole.
+double bringing_clocks(const StreamTile& tile, const Problem& problem) {
+    int64_t voxels = tile.images * tile.rows * tile.pitch;
+    if (tile.source == StreamSource::runs) voxels = tile.images * tile.rows * problem.src[2];
+    if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
+    const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
+    if (tile.source == StreamSource::global) return 9 * core_rows + 450;
+    if (problem.channels_last()) return 1.5 * core_rows + 500;
+    // With two stages, the warps that arrange wait for those that multiply.
+    const double waits = tile.stages > 2 ? 850 : 1850;
+    return (stream_is_16_bit(problem) ? 1.65 : 1.5) * core_rows + waits;
+}
+
+/// Clocks that the outputs of a step take.
+double store_clocks(const StreamTile& tile, const Problem& problem) {
+    const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
+    const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
+    if (problem.channels_last()) return outputs * (0.08 + 0.11 * bytes);
+    return outputs * (problem.stride[2] == 1 ? 0.2 + 0.08 * bytes : 0.15 + 0.065 * bytes);
+}
+
+/// Clocks of a step on one multiprocessor, on average. One warpgroup multiplies while the other one stores; warps
+/// arrange the next stages. The constants are fitted to measured times on an H200, as those of stream_estimate.cpp.
+double step_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const double passes = tables.mean_passes(), n = static_cast<double>(tile.columns);
+    const double tensor =
+        passes * static_cast<double>(tables.runs() * tile.m_tiles * tile.steps) * std::max(0.46 * n, 16 + 0.25 * n);
+    const double weights = passes * static_cast<double>(tables.uses() * tile.steps * tile.dst_channels * 32);
+    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 32;
+    const double waits = 30 + 60 * static_cast<double>(tile.tap_groups) * passes;
+    const double stages =
+        static_cast<double>(problem.kernel[0] * stream_chunks(problem, tile)) / static_cast<double>(problem.stride[0]);
+    const double multiply = stages * (std::max({tensor, copied, bringing_clocks(tile, problem)}) + waits);
+    const double store = store_clocks(tile, problem), longer = std::max(multiply, store);
+    const bool cut = tile.w < tables.q_end[2] && !problem.channels_last();
+    return (cut ? 1.3 : 1) * (longer + 0.5 * std::min(multiply, store) * std::min(multiply, store) / longer);
+}
+
+/// Sets what each CTA gets, and the clocks that takes.
+void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
+    constexpr double kLaunch = 12000, kPackedByte = 0.001;
+    const int64_t slices = stream_items(problem, tables, tile) * stream_depth(tables, tile);
+    tile.whole_items = 0;
+    tile.share = std::max<int64_t>(cuts(slices, multiprocessors), 1);
+    tile.ctas = std::max<int64_t>(cuts(slices, tile.share), 1);
+    tile.clocks = static_cast<double>(tile.share) * step_clocks(tile, problem, tables) + kLaunch +
+                  kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
+}
+
 /// Tries what follows from the geometry.
 void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
               const KeepTile& keep) {
@@ -123,44 +172,6 @@ void consider_interleaved(StreamTile tile, const Problem& problem, const StreamT
     for (tile.images = 1; tile.images <= problem.batch; ++tile.images) consider(tile, problem, tables, device, keep);
 }
 
-/// Clocks until the positions of a stage are there. Those of a halo do not come, where rows do whole.
-double bringing_clocks(const StreamTile& tile, const Problem& problem) {
-    int64_t voxels = tile.images * tile.rows * tile.pitch;
-    if (tile.source == StreamSource::runs) voxels = tile.images * tile.rows * problem.src[2];
-    if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
-    const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
-    if (tile.source == StreamSource::global) return 9 * core_rows + 450;
-    if (problem.channels_last()) return 1.5 * core_rows + 500;
-    // With two stages, the warps that arrange wait for those that multiply.
-    const double waits = tile.stages > 2 ? 850 : 1850;
-    return (stream_is_16_bit(problem) ? 1.65 : 1.5) * core_rows + waits;
-}
-
-/// Clocks that the outputs of a step take.
-double store_clocks(const StreamTile& tile, const Problem& problem) {
-    const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
-    const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
-    if (problem.channels_last()) return outputs * (0.08 + 0.11 * bytes);
-    return outputs * (problem.stride[2] == 1 ? 0.2 + 0.08 * bytes : 0.15 + 0.065 * bytes);
-}
-
-/// Clocks of a step on one multiprocessor, on average. One warpgroup multiplies while the other one stores; warps
-/// arrange the next stages. The constants are fitted to measured times on an H200, as those of stream_estimate.cpp.
-double step_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const double passes = tables.mean_passes(), n = static_cast<double>(tile.columns);
-    const double tensor =
-        passes * static_cast<double>(tables.runs() * tile.m_tiles * tile.steps) * std::max(0.46 * n, 16 + 0.25 * n);
-    const double weights = passes * static_cast<double>(tables.uses() * tile.steps * tile.dst_channels * 32);
-    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 32;
-    const double waits = 30 + 60 * static_cast<double>(tile.tap_groups) * passes;
-    const double stages =
-        static_cast<double>(problem.kernel[0] * stream_chunks(problem, tile)) / static_cast<double>(problem.stride[0]);
-    const double multiply = stages * (std::max({tensor, copied, bringing_clocks(tile, problem)}) + waits);
-    const double store = store_clocks(tile, problem), longer = std::max(multiply, store);
-    const bool cut = tile.w < tables.q_end[2] && !problem.channels_last();
-    return (cut ? 1.3 : 1) * (longer + 0.5 * std::min(multiply, store) * std::min(multiply, store) / longer);
-}
-
 } // namespace
 
 std::string reject_gathered(const Problem& problem, const StreamTables& tables) {
@@ -183,16 +194,6 @@ int64_t gather_place_bytes(const StreamTile& tile, const StreamTables& tables) {
 bool gather_is_contiguous(const Problem& problem, const StreamTile& tile) {
     return !problem.channels_last() && problem.stride[1] == 1 && problem.stride[2] == 1 && tile.images == 1 &&
            !tile.interleaved && tile.pitch == problem.dst()[2] && tile.w == tile.pitch && tile.pitch % 2 == 0;
-}
-
-void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
-    constexpr double kLaunch = 12000, kPackedByte = 0.001;
-    const int64_t slices = stream_items(problem, tables, tile) * stream_depth(tables, tile);
-    tile.whole_items = 0;
-    tile.share = std::max<int64_t>(cuts(slices, multiprocessors), 1);
-    tile.ctas = std::max<int64_t>(cuts(slices, tile.share), 1);
-    tile.clocks = static_cast<double>(tile.share) * step_clocks(tile, problem, tables) + kLaunch +
-                  kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
 }
 
 void each_gather_tile(const Problem& problem, const StreamTables& tables, const Device& device, const KeepTile& keep) {

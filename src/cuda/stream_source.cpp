@@ -178,6 +178,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kRawPitch", tile.raw_pitch)
         .constant("kRawBytes", tile.raw_bytes)
         .constant("kRawStages", tile.raw_stages)
+        .constant("kOverread", StreamTile::kOverread)
         .constant("kRawBoxBytes", stream_raw_bytes(problem, tile))
         .constant("kWholeH", problem.src[1])
         .constant("kWholeW", problem.src[2])

@@ -24,8 +24,8 @@ bool has_planes(const StreamTile& tile) {
 
 /// Shared memory beside the stages.
 int64_t fixed_bytes(const StreamTile& tile, const StreamTables& tables) {
-    constexpr int64_t kBarriers = 1024, kOverread = 256; // the last load of a raw plane may touch what is behind it
-    return kBarriers + kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total() +
+    constexpr int64_t kBarriers = 1024;
+    return kBarriers + StreamTile::kOverread + tile.raw_stages * tile.raw_bytes + tile.staged_total() +
            gather_place_bytes(tile, tables);
 }
 

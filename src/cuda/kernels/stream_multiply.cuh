@@ -135,8 +135,8 @@ __device__ __forceinline__ void multiply_group(Accumulators& acc, uint32_t cores
 }
 
 /// Returns when the products of all groups but the last `kPending` are in the sums. Where warpgroups take turns each k
-/// step counts. Behind a loop over several the assembler counts the last one and its end as two: a warpgroup then waits
-/// for its own products while the other's are multiplied, which is as fast as it is when both have some in line.
+/// step counts. Behind a loop over several, the assembler counts the last one and its end as two, and a warpgroup waits
+/// for its own products while the other's are multiplied; more of both in line were no faster.
 template <int kPending>
 __device__ __forceinline__ void wait_products() {
     if constexpr (kWgmma) ptx::wgmma_wait<kGathered ? kPending * kSteps : kPending>();

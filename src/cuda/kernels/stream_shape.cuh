@@ -20,6 +20,7 @@
 //   kCoreStride                                     positions between the cores of a product
 //   kBlocksH kBlocksW                               m64 tiles of an image where cores follow its rows, else 0
 //   kStages kWeightStages kRawStages kRaw…          of src, of weights, of src before warps arrange it
+//   kOverread                                       bytes behind these that the last load of one may touch
 //   kParts kSource                                  2 parts where fp32 is split; where src comes from
 //   kWholeH kWholeW                                 extents of the planes that come whole, or in runs of whole rows
 //   kRunRows kRunBoxes                              rows of such a run, and runs of a staged plane
@@ -57,7 +58,6 @@ constexpr bool kArranged = kSource != kSourceCores; // warps write the cores, in
 constexpr bool kHasPlanes = kSource == kSourcePlanes || kSource == kSourceWhole || kSource == kSourceRuns;
 constexpr bool kHasRaw = kHasPlanes || kSource == kSourceRawCores;
 constexpr int kArrangingWarps = 2;
-constexpr int kOverread = 256;                  // bytes behind the raw stages that the last load of one may touch
 constexpr int kBatchImages = kImages / kSlices; // of the batch in a work item
 // Lanes of a warp that arrive at a barrier. One speaks for all where the copy engine or wgmma is on the other side.
 constexpr int kArrivals = kWgmma ? 1 : 32;
