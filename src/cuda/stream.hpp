@@ -166,6 +166,7 @@ struct StreamTile {
     int64_t rows; ///< of a staged plane
     int64_t pitch;
     bool gathered;     ///< as the tables say
+    bool keeps;        ///< gathered: a slice of src stays in its stages for all steps that read it
     bool trades;       ///< gathered: lanes trade, to store four voxels at once instead of two
     bool interleaved;  ///< images are side by side in each row
     int64_t tail;      ///< positions behind all rows that are read as the halo of a next one
@@ -192,7 +193,10 @@ struct StreamTile {
     double clocks; ///< estimated, for the whole problem
 
     /// Bytes of the buffers that outputs go through.
-    int64_t staged_total() const { return kStagedBuffers * staged_columns * 4 * staged_bytes; }
+    int64_t staged_total() const {
+        if (gathered) return kStreamConsumers * 4 * 8 * staged_bytes; // 8 channels for each warp
+        return kStagedBuffers * staged_columns * 4 * staged_bytes;
+    }
     /// Positions between the cores of a product.
     int64_t core_stride() const { return blocks_w > 0 ? pitch : 8; }
     /// Positions from a row, and from an image, to the next.

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "cuda/stream.hpp"
+#include "cuda/stream_gather.hpp"
 #include "cuda/stream_stages.hpp"
 
-// Tiles of gathered sums (kernels/gather.cuh): which there are, and their clocks.
+// Tiles of gathered sums (kernels/gather.cuh): which there are.
 namespace tconv3d::cuda {
 
 namespace {
@@ -15,7 +15,23 @@ constexpr int64_t kMostUnrolled = 230; // products of a stage
 int64_t most_sums(const Problem& problem, const StreamTile& tile) {
     if (tile.source == StreamSource::global) return 120;
     if (problem.channels_last()) return stream_is_16_bit(problem) ? 136 : 128;
-    return stream_is_16_bit(problem) ? 144 : 168;
+    if (!stream_is_16_bit(problem)) return 160;
+    return tile.store == StreamStore::staged ? 152 : 144;
+}
+
+/// In NCDHW a lane has the outputs of two positions, of which rows are multiples, or they go through shared memory.
+StreamStore choose_store(const Problem& problem) {
+    if (problem.channels_last()) return StreamStore::channels;
+    return problem.dst()[2] % (2 * problem.stride[2]) == 0 ? StreamStore::voxel : StreamStore::staged;
+}
+
+/// Sets the bytes between the rows of 8 channels in shared memory. They begin up to 15 bytes behind a multiple of 16,
+/// and in other banks.
+void set_staged(StreamTile& tile, const Problem& problem) {
+    tile.staged_bytes = 0;
+    if (tile.store != StreamStore::staged) return;
+    const int64_t row = round_up(tile.w, 2) * problem.stride[2] * bytes_per_element(problem.dtype);
+    tile.staged_bytes = round_up(row - 1, 128) + 16;
 }
 
 /// Positions whose outputs a lane stores at once, of which rows are multiples.
@@ -74,68 +90,45 @@ bool set_products(StreamTile& tile, const Problem& problem, const StreamTables& 
     return stream_sums(tables, tile) <= most_sums(problem, tile) && products <= kMostUnrolled;
 }
 
-/// Clocks until the positions of a stage are there. Those of a halo do not come, where rows do whole.
-double bringing_clocks(const StreamTile& tile, const Problem& problem) {
-    int64_t voxels = tile.images * tile.rows * tile.pitch;
-    if (tile.source == StreamSource::runs) voxels = tile.images * tile.rows * problem.src[2];
-    if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
-    const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
-    if (tile.source == StreamSource::global) return 9 * core_rows + 450;
-    if (problem.channels_last()) return 1.5 * core_rows + 500;
-    // With two stages, the warps that arrange wait for those that multiply.
-    const double waits = tile.stages > 2 ? 850 : 1850;
-    return (stream_is_16_bit(problem) ? 1.65 : 1.5) * core_rows + waits;
-}
-
-/// Clocks that the outputs of a step take.
-double store_clocks(const StreamTile& tile, const Problem& problem) {
-    const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
-    const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
-    if (problem.channels_last()) return outputs * (0.08 + 0.11 * bytes);
-    return outputs * (problem.stride[2] == 1 ? 0.2 + 0.08 * bytes : 0.15 + 0.065 * bytes);
-}
-
-/// Clocks of a step on one multiprocessor, on average. One warpgroup multiplies while the other one stores; warps
-/// arrange the next stages. The constants are fitted to measured times on an H200, as those of stream_estimate.cpp.
-double step_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const double passes = tables.mean_passes(), n = static_cast<double>(tile.columns);
-    const double tensor =
-        passes * static_cast<double>(tables.runs() * tile.m_tiles * tile.steps) * std::max(0.46 * n, 16 + 0.25 * n);
-    const double weights = passes * static_cast<double>(tables.uses() * tile.steps * tile.dst_channels * 32);
-    const double copied = (static_cast<double>(tile.stage_bytes) + weights) / 32;
-    const double waits = 30 + 60 * static_cast<double>(tile.tap_groups) * passes;
-    const double stages =
-        static_cast<double>(problem.kernel[0] * stream_chunks(problem, tile)) / static_cast<double>(problem.stride[0]);
-    const double multiply = stages * (std::max({tensor, copied, bringing_clocks(tile, problem)}) + waits);
-    const double store = store_clocks(tile, problem), longer = std::max(multiply, store);
-    const bool cut = tile.w < tables.q_end[2] && !problem.channels_last();
-    return (cut ? 1.3 : 1) * (longer + 0.5 * std::min(multiply, store) * std::min(multiply, store) / longer);
-}
-
-/// Sets what each CTA gets, and the clocks that takes.
-void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
-    constexpr double kLaunch = 12000, kPackedByte = 0.001;
-    const int64_t slices = stream_items(problem, tables, tile) * stream_depth(tables, tile);
-    tile.whole_items = 0;
-    tile.share = std::max<int64_t>(cuts(slices, multiprocessors), 1);
-    tile.ctas = std::max<int64_t>(cuts(slices, tile.share), 1);
-    tile.clocks = static_cast<double>(tile.share) * step_clocks(tile, problem, tables) + kLaunch +
-                  kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
+/// Keeps the slices of src in stages: those that a step may read, or another one that comes meanwhile. Few come, and
+/// one buffer for them may do. Of all such ways, the one with the least estimated clocks.
+void consider_kept(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+                   const KeepTile& keep) {
+    constexpr int64_t kMostStages = 16;
+    const int64_t least = least_kept_stages(tile, problem, tables), most_raw = tile.raw_stages;
+    // With phases along H in turn, several groups took longer than fewer k steps.
+    const int64_t most_groups = tables.row_sets.size() > 1 ? 1 : tables.runs();
+    StreamTile best{};
+    tile.keeps = true;
+    for (tile.raw_stages = 1; tile.raw_stages <= most_raw; ++tile.raw_stages) {
+        for (const int64_t more : {int64_t{0}, stream_chunks(problem, tile)}) {
+            tile.stages = least + more;
+            if (tile.stages > kMostStages) break;
+            for (tile.tap_groups = 1; tile.tap_groups <= most_groups; tile.tap_groups += cuts(tile.tap_groups, 2)) {
+                if (!set_weight_stages(tile, problem, tables, device.shared_memory_per_block)) continue;
+                estimate_gather(tile, problem, tables, device.multiprocessors);
+                if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
+            }
+        }
+    }
+    if (best.clocks > 0) keep(best);
 }
 
 /// Tries what follows from the geometry.
 void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
               const KeepTile& keep) {
     const Extents dst = problem.dst();
-    if (tile.images > 1 && problem.groups > 1) return;
+    if (tile.images > 1 && (problem.groups > 1 || tile.store == StreamStore::staged)) return;
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
+    set_staged(tile, problem);
     set_stream_runs(tile, problem, tables);
     if (tile.interleaved && tile.source != StreamSource::whole && tile.source != StreamSource::global) return;
     if (!set_plane(tile, problem, tables) || !set_products(tile, problem, tables)) return;
     const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
     for (tile.steps = 1; tile.steps <= std::min<int64_t>(4, all_steps); tile.steps *= 2) {
         if (all_steps % tile.steps != 0 || !set_stream_raw(tile, problem)) return;
-        if (!set_stream_stages(tile, problem, tables, device.shared_memory_per_block)) return;
+        consider_kept(tile, problem, tables, device, keep);
+        if (!set_stream_stages(tile, problem, tables, device.shared_memory_per_block)) continue;
         estimate_gather(tile, problem, tables, device.multiprocessors);
         keep(tile);
     }
@@ -164,7 +157,7 @@ void consider_rows(StreamTile tile, const Problem& problem, const StreamTables& 
 /// Rows of 8 positions, a core each, those of all images in turn.
 void consider_interleaved(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
                           const KeepTile& keep) {
-    if (tables.q_end[2] > 8 || problem.channels_last()) return;
+    if (tables.q_end[2] > 8 || tile.store != StreamStore::voxel) return;
     tile.interleaved = true;
     tile.blocks_w = 1;
     tile.w = 8;
@@ -177,16 +170,13 @@ void consider_interleaved(StreamTile tile, const Problem& problem, const StreamT
 std::string reject_gathered(const Problem& problem, const StreamTables& tables) {
     if (stream_parts(problem) > 1) return "takes f32 where tf32 is allowed, got f32 in full";
     if (problem.stride[2] > 2) return "takes strides 1 and 2 along w, got stride " + str(problem.stride);
-    const int64_t vector = 2 * problem.stride[2], row = problem.dst()[2];
-    if (!problem.channels_last() && row % vector != 0)
-        return "takes rows of dst of a multiple of " + std::to_string(vector) + ", got " + std::to_string(row);
     if (tables.row_phases(problem) > 1) return "every phase along h needs taps, got kernel " + str(problem.kernel);
     return "";
 }
 
 int64_t gather_place_bytes(const StreamTile& tile, const StreamTables& tables) {
     constexpr int64_t kPlaceBytes = 8;
-    if (tables.form != StreamForm::gather) return 0;
+    if (tables.form != StreamForm::gather || tile.store == StreamStore::staged) return 0;
     const int64_t pairs = tile.m_tiles * tile.columns / 2;
     return kStreamConsumers * static_cast<int64_t>(tables.row_sets.size()) * pairs * kPlaceBytes;
 }
@@ -201,7 +191,7 @@ void each_gather_tile(const Problem& problem, const StreamTables& tables, const 
     StreamTile tile{};
     tile.engine = StreamEngine::wgmma;
     tile.source = choose_stream_source(problem, tile.engine);
-    tile.store = problem.channels_last() ? StreamStore::channels : StreamStore::voxel;
+    tile.store = choose_store(problem);
     tile.slices = 1;
     tile.dst_channels = 64;
     tile.gathered = true;

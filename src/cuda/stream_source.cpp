@@ -145,6 +145,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .flag("kSmallDst", problem.batch * problem.dst_channels * dst[0] * dst[1] * dst[2] < int64_t{1} << 31)
         .flag("kAligned", dst[2] % problem.stride[2] == 0)
         .flag("kGathered", gathered)
+        .flag("kKeeps", tile.keeps)
         .flag("kTrades", tile.trades)
         .flag("kContiguous", gathered && gather_is_contiguous(problem, tile))
         .constant("kLastRows", dst[1] - (dst[1] - 1) / problem.stride[1] * problem.stride[1])

@@ -136,17 +136,21 @@ bool set_stream_own_weights(StreamTile& tile, const Problem& problem, const Stre
     return tile.stages >= 2;
 }
 
-bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
-    const int64_t fixed = fixed_bytes(tile, tables);
+bool set_weight_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
     tile.stage_bytes = stream_stage_bytes(tile, problem);
+    tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, tile.tap_groups);
+    const int64_t used = fixed_bytes(tile, tables) + tile.stages * tile.stage_bytes;
+    if (tile.weight_stage_bytes <= 0 || shared_limit - used < 3 * tile.weight_stage_bytes) return false;
+    tile.weight_stages = std::min((shared_limit - used) / tile.weight_stage_bytes, kMostWeightStages);
+    tile.shared_bytes = used + tile.weight_stages * tile.weight_stage_bytes;
+    return true;
+}
+
+bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit) {
     for (tile.stages = 3; tile.stages >= 2; --tile.stages) {
-        const int64_t room = shared_limit - fixed - tile.stages * tile.stage_bytes;
         for (tile.tap_groups = least_tap_groups(problem, tables); tile.tap_groups <= tables.runs();
              tile.tap_groups += cuts(tile.tap_groups, 2)) {
-            tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, tile.tap_groups);
-            if (tile.weight_stage_bytes <= 0 || room < 3 * tile.weight_stage_bytes) continue;
-            tile.weight_stages = std::min(room / tile.weight_stage_bytes, kMostWeightStages);
-            tile.shared_bytes = shared_limit - room + tile.weight_stages * tile.weight_stage_bytes;
+            if (!set_weight_stages(tile, problem, tables, shared_limit)) continue;
             while (tile.stages < kMostStages && tile.shared_bytes + tile.stage_bytes <= shared_limit) {
                 ++tile.stages;
                 tile.shared_bytes += tile.stage_bytes;

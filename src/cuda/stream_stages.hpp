@@ -24,6 +24,9 @@ bool set_stream_plane(StreamTile& tile, const StreamTables& tables);
 /// Src as the copy engine brings it, where warps arrange it.
 bool set_stream_raw(StreamTile& tile, const Problem& problem);
 
+/// With the tile's stages of src and groups of taps: three stages of weights or more.
+bool set_weight_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit);
+
 /// As few groups of taps as leave room for three stages of weights beside two or three of src.
 bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit);
 

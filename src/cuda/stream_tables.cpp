@@ -144,7 +144,8 @@ StreamTables::StreamTables(const Problem& problem, StreamRows rows, StreamForm o
         }
         slots += ring.length;
         rings.push_back(ring);
-        for (const StreamTap& tap : taps) depth_taps.push_back({r, tap.tap, tap.delta});
+        // The last slice of src comes last: it may still be on its way.
+        for (auto tap = taps.rbegin(); tap != taps.rend(); ++tap) depth_taps.push_back({r, tap->tap, tap->delta});
     }
     if (form == StreamForm::gather) {
         slots = 1;

@@ -175,6 +175,7 @@ struct GatherCase {
     bool images = false; ///< several in a tile
     bool interleaved = false;
     bool cut = false; ///< rows are
+    bool keeps = false;
 };
 
 constexpr GatherCase kGatherCases[] = {
@@ -199,6 +200,21 @@ constexpr GatherCase kGatherCases[] = {
     {"n4 ci16 co16 2x3x5 k3 p1 g2 f16 ndhwc", "groups"},
     {"n4 ci16 co7 2x3x6 k3 p1 f16 ndhwc", "images, an odd number of channels", true},
     {"n1 ci8 co8 2x3x8 k1 p1 tf32", "padding beyond the kernel"},
+    {"n1 ci16 co72 3x5x16 k3 s2 p1 bf16", "rows of odd length in 16 bits"},
+    {"n2 ci8 co20 3x6x8 k3 s2 p1 tf32", "the same in fp32, several items"},
+    {"n1 ci16 co8 2x5x16 k3x3x4 f16", "the same, stride 1"},
+    {"n1 ci8 co8 2x5x8 k3x3x4 p1 tf32", "the same in fp32"},
+    {"n1 ci16 co8 2x4x24 k3 s1x1x2 p1 bf16", "rows of odd length that are cut", false, false, true},
+    {"n1 ci8 co8 2x4x24 k3 s1x1x2 p1 tf32", "the same in fp32", false, false, true},
+    {"n1 ci16 co8 7x5x16 k3 bf16", "slices that stay", false, false, false, true},
+    {"n2 ci32 co72 5x4x8 k3x3x3 p1 tf32", "the same, several stages and items", false, false, false, true},
+    {"n2 ci16 co20 5x4x16 k3 s2 p1 op1 f16", "the same, phases", false, false, false, true},
+    {"n1 ci16 co8 5x4x16 k3 s2 p1 bf16", "the same, rows of odd length", false, false, false, true},
+    {"n1 ci16 co16 6x4x8 k3x3x3 d2x1x1 p1 bf16", "the same, dilation along D", false, false, false, true},
+    {"n3 ci16 co16 4x3x5 k4x3x3 s2x1x1 p3x1x1 bf16 ndhwc", "the same, channels last, slices without taps", false, false,
+     false, true},
+    {"n3 ci8 co8 1x3x8 k3x3x3 s3x1x1 p1x1x1 op2x0x0 tf32", "the same, slices that no step reads", false, false, false,
+     true},
 };
 
 void PrintTo(const GatherCase& one, std::ostream* text) {
@@ -210,7 +226,7 @@ StreamChoice gathering(const Problem& problem, const GatherCase& kind) {
     StreamChoice choice{StreamTables(problem, rows, StreamForm::gather), {}};
     each_gather_tile(problem, choice.tables, small_hopper(), [&](const StreamTile& tile) {
         const bool same = (tile.images > 1) == kind.images && tile.interleaved == kind.interleaved &&
-                          (tile.w < choice.tables.q_end[2]) == kind.cut;
+                          (tile.w < choice.tables.q_end[2]) == kind.cut && tile.keeps == kind.keeps;
         if (same && (choice.tile.clocks <= 0 || tile.clocks < choice.tile.clocks)) choice.tile = tile;
     });
     return choice;

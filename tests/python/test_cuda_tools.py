@@ -90,7 +90,14 @@ def test_tuning_is_remembered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["n2 ci24 co20 3x6x16 k3 s2 p1", "n1 ci32 co16 4x9x8 k3 p1", "n3 ci16 co24 4x4x4 k4 s2 p1"]
+    "text",
+    [
+        "n2 ci24 co20 3x6x16 k3 s2 p1",
+        "n1 ci32 co16 4x9x8 k3 p1",
+        "n3 ci16 co24 4x4x4 k4 s2 p1",
+        "n16 ci48 co64 12x16x16 k3 s2 p1",  # slices of src that stay, rows of odd length
+        "n16 ci64 co64 12x24x24 k3",
+    ],
 )
 @pytest.mark.parametrize("mode", ["tf32", "bf16"])
 def test_every_candidate_is_exact(text: str, mode: str) -> None:

@@ -3,8 +3,8 @@
 // The sums of a gathered slice become outputs. A lane has channels g and g + 8 of its warp's 16, or two neighbours
 // where channels are contiguous, and positions 2t and 2t + 1 of every 8, with g = lane / 4 and t = lane % 4.
 //
-// In NCDHW the outputs of such a pair of positions lie side by side: a vector, of which rows are multiples. Where it is
-// 4 bytes, two lanes trade those of two blocks of 8 positions for vectors of four.
+// In NCDHW the outputs of such a pair of positions lie side by side: a vector, of which rows are multiples (others: see
+// gather_rows.cuh). Where it is 4 bytes, two lanes trade those of two blocks of 8 positions for vectors of four.
 //
 // Constants from the host: kTrades, whether lanes may; kContiguous, whether the rows of a tile follow one another in
 // its positions as they do in dst.
@@ -39,8 +39,10 @@ struct VectorPlace {
 struct VectorPlaces {
     uint32_t table;
 
-    __device__ __forceinline__ VectorPlaces(const StreamArgs& args, const Item& item, const Pipeline& pipe)
-        : table(pipe.end + kOverread + threadIdx.x / 128 * (kRowSets * kVectors * 8)) {
+    __device__ __forceinline__ explicit VectorPlaces(const Pipeline& pipe)
+        : table(pipe.end + kOverread + threadIdx.x / 128 * (kRowSets * kVectors * 8)) {}
+
+    __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item) {
         sync(); // the last item's are no longer read
         for (int i = threadIdx.x % 128; i < kRowSets * kVectors; i += 128) {
             const VectorPlace place = place_of(args, item, kSetPhase[i / kVectors], i % kVectors);

@@ -46,7 +46,7 @@ struct RawElement {
 /// Planes of 16-bit elements. Runs of 8 elements of 8 channels are a matrix, whose columns are rows of cores: it is
 /// turned around while it is loaded. Each warp takes half of the channels, four matrices with a load, many loads before
 /// the first store.
-__device__ __forceinline__ void arrange_halves(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
+__device__ __forceinline__ void arrange_halves(const SourceWalk& walk, uint32_t to, uint32_t raw, int thread) {
     static_assert(kArrangingWarps == 2);
     constexpr int kRunsAtOnce = 4 / kSteps, kLoadsAtOnce = 4;
     constexpr int kRowRuns = kWhole ? (kRunRows * kWholeW + 7) / 8 : (kPitch + 2 * 7) / 8;
@@ -121,7 +121,7 @@ __device__ __forceinline__ void put_core(uint32_t to, const Core& core) {
 }
 
 /// Planes of fp32, or cores to split. A lane takes a position of two or four groups, all loads before the first store.
-__device__ __forceinline__ void arrange_cores(const Walk& walk, uint32_t to, uint32_t raw, int thread) {
+__device__ __forceinline__ void arrange_cores(const SourceWalk& walk, uint32_t to, uint32_t raw, int thread) {
     constexpr int kAtOnce = kSteps == 1 || kParts == 2 ? 2 : 4;
     const int shift = raw_shift(walk.item());
 #pragma unroll 1
@@ -164,7 +164,7 @@ __device__ __forceinline__ Core gather_core(Load load_channel) {
 }
 
 /// src as it lies, one element at a time: rows that the copy engine cannot take.
-__device__ __forceinline__ Core core_from_src(const Walk& walk, const Voxel& voxel, int group) {
+__device__ __forceinline__ Core core_from_src(const SourceWalk& walk, const Voxel& voxel, int group) {
     using Element = typename Unsigned<4 / kWordChannels>::Type;
     const StreamArgs& args = walk.args;
     const int n = walk.item().n + voxel.image / kSlices, d = walk.slice() * kSlices + voxel.image % kSlices;
@@ -185,7 +185,7 @@ __device__ __forceinline__ Core core_from_src(const Walk& walk, const Voxel& vox
 }
 
 /// Src as it lies: small planes have fewer positions than there are lanes, but several groups.
-__device__ __forceinline__ void arrange_src(const Walk& walk, uint32_t to, int thread) {
+__device__ __forceinline__ void arrange_src(const SourceWalk& walk, uint32_t to, int thread) {
 #pragma unroll 1
     for (int i = thread; i < kLoaded * 2 * kSteps; i += kArrangingThreads) {
         const int position = i % kLoaded, group = i / kLoaded;
@@ -195,7 +195,7 @@ __device__ __forceinline__ void arrange_src(const Walk& walk, uint32_t to, int t
 
 __device__ __forceinline__ void arrange(const StreamArgs& args, const Pipeline& pipe, int thread) {
     int s = 0;
-    for (Walk walk(args); !walk.done(); walk.next(), ++s) {
+    for (SourceWalk walk(args); !walk.done(); walk.next(), ++s) {
         if constexpr (kHasRaw) pipe.raw.wait_filled(s);
         pipe.src.wait_freed(s);
         const uint32_t to = pipe.src.at(s), raw = kHasRaw ? pipe.raw.at(s) : 0;

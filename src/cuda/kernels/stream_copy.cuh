@@ -28,7 +28,7 @@ __device__ __forceinline__ int weight_copies(int group) {
     return kWindows ? kSteps * kParts * group_uses(group) * kDPhases : 1;
 }
 
-__device__ __forceinline__ WeightCopy weight_copy(const Walk& walk, int pass, int group, int index) {
+__device__ __forceinline__ WeightCopy weight_copy(const WeightWalk& walk, int pass, int group, int index) {
     const int64_t tile = static_cast<int64_t>(walk.item().group) * walk.args.co_tiles + walk.item().co_tile;
     const int64_t turn = kWindows ? tile : tile * kRotations + walk.turn();
     const int64_t use = ((turn * kChunks + walk.chunk()) * kPasses + pass) * kUses + kGroupUse[group];
@@ -59,8 +59,8 @@ __device__ __forceinline__ int raw_column(const Item& item) {
     return first_column(item) - raw_shift(item);
 }
 
-__device__ __forceinline__ void copy_src(const Walk& walk, const ptx::TensorMap& map, uint32_t to, uint32_t barrier,
-                                         int lane) {
+__device__ __forceinline__ void copy_src(const SourceWalk& walk, const ptx::TensorMap& map, uint32_t to,
+                                         uint32_t barrier, int lane) {
     const Item& item = walk.item();
     const int channel = walk.chunk() * kSteps * kChannelStep, row = item.q_h + kDeltaMinH;
     if constexpr (kSource == kSourceRuns) {
@@ -86,7 +86,7 @@ __device__ __forceinline__ void copy_src(const Walk& walk, const ptx::TensorMap&
 }
 
 /// Bytes that copy_src brings.
-__device__ __forceinline__ int src_bytes(const Walk& walk) {
+__device__ __forceinline__ int src_bytes(const SourceWalk& walk) {
     if constexpr (kHasPlanes) return kRawBoxBytes;
     return min(kImages, walk.args.batch - walk.item().n) * 2 * kSteps * (kPlaneRows * kPitch * 16);
 }
@@ -96,7 +96,7 @@ __device__ __forceinline__ void produce_src(const StreamArgs& args, const ptx::T
                                             int lane) {
     const Buffers& to = kHasRaw ? pipe.raw : pipe.src;
     int s = 0;
-    for (Walk walk(args); !walk.done(); walk.next(), ++s) {
+    for (SourceWalk walk(args); !walk.done(); walk.next(), ++s) {
         to.wait_freed(s);
         if (lane == 0) ptx::barrier_arrive_expect(to.filled(s), src_bytes(walk));
         __syncwarp();
@@ -110,7 +110,7 @@ template <typename Fill>
 __device__ __forceinline__ void for_weight_stages(const StreamArgs& args, const Pipeline& pipe, Fill fill) {
     int s = 0;
     ptx::wait_for_previous();
-    for (Walk walk(args); !walk.done(); walk.next()) {
+    for (WeightWalk walk(args); !walk.done(); walk.next()) {
         for (int pass = walk.item().first_pass(); pass <= walk.item().last_pass(); ++pass) {
             for (int group = 0; group < kTapGroups; ++group, ++s) {
                 pipe.weights.wait_freed(s);
@@ -122,7 +122,7 @@ __device__ __forceinline__ void for_weight_stages(const StreamArgs& args, const 
 
 __device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
     const Buffers& to = pipe.weights;
-    for_weight_stages(args, pipe, [&](const Walk& walk, int pass, int group, int s) {
+    for_weight_stages(args, pipe, [&](const WeightWalk& walk, int pass, int group, int s) {
         if (lane == 0) ptx::barrier_arrive_expect(to.filled(s), group_bytes(group));
         __syncwarp();
         for (int i = lane; i < weight_copies(group); i += 32) {
@@ -135,7 +135,7 @@ __device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pi
 /// Weights with cp.async: every lane's copies arrive at the barrier when they are done.
 __device__ __forceinline__ void load_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
     const Buffers& to = pipe.weights;
-    for_weight_stages(args, pipe, [&](const Walk& walk, int pass, int group, int s) {
+    for_weight_stages(args, pipe, [&](const WeightWalk& walk, int pass, int group, int s) {
         for (int i = 0; i < weight_copies(group); ++i) {
             const WeightCopy copy = weight_copy(walk, pass, group, i);
             for (int byte = lane * 16; byte < copy.bytes; byte += 512)

@@ -35,9 +35,18 @@ __device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores
     }
 }
 
+/// K steps of a group that are written out: where one has few products, the descriptors of the next would take longer
+/// than they do.
+__host__ __device__ constexpr int written_steps(int group) {
+    constexpr int kFewProducts = 4, kMostSums = 144; // beside more sums, registers have no room for it
+    const int products = (kGroupRun[group + 1] - kGroupRun[group]) * kMTiles;
+    return kGathered && products <= kFewProducts && kMTiles * kAccPhases * kN / 2 <= kMostSums ? kSteps : 1;
+}
+
 template <int Group>
 __device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t cores, uint32_t weights) {
-#pragma unroll 1
+    constexpr int kWritten = written_steps(Group);
+#pragma unroll kWritten
     for (int step = 0; step < kSteps; ++step) {
         ptx::wgmma_fence();
         multiply_tiles<Group, 0>(
@@ -165,7 +174,7 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
         multiply_group<Index % kTapGroups>(acc, pipe.src.at(s) + kPassOffset[kPass] * 16, pipe.weights.at(w));
         wait_products<1>();
         if (Index > 0 || !first) give_back_weights(pipe, w - 1);
-        if (Index == 0 && !first) give_back(pipe.src.freed(s - 1));
+        if (Index == 0 && !first && !kKeeps) give_back(pipe.src.freed(s - 1));
         ++w;
         multiply_stage<Set, Index + 1>(acc, pipe, s, w, first);
     }
@@ -189,29 +198,30 @@ __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumu
     }
 }
 
-/// All stages of some slices; s and w count the stages of src and of weights. Calls `issued` when all their products
-/// are under way.
-template <int Set, typename Issued>
-__device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipeline& pipe, const Item& item, int slices,
-                                                int& s, int& w, Issued issued) {
+/// Some stages of src, `stage_of` has their numbers; w counts the stages of weights. Calls `issued` when all their
+/// products are under way.
+template <int Set, typename StageOf, typename Issued>
+__device__ __forceinline__ void multiply_stages(Accumulators& acc, const Pipeline& pipe, const Item& item, int stages,
+                                                StageOf stage_of, int& w, Issued issued) {
     if constexpr (Set + 1 < kRowSets) {
-        if (item.row_set != Set) return multiply_slices<Set + 1>(acc, pipe, item, slices, s, w, issued);
+        if (item.row_set != Set) return multiply_stages<Set + 1>(acc, pipe, item, stages, stage_of, w, issued);
     }
 #pragma unroll 1
-    for (int chunk = 0; chunk < slices * kChunks; ++chunk, ++s) {
+    for (int i = 0; i < stages; ++i) {
+        const int s = stage_of(i);
         pipe.src.wait_filled(s);
         if constexpr (kParts == 2) {
             Accumulators group;
             multiply_stage_rounded<0>(acc, group, pipe, s, w);
         } else {
-            multiply_stage<Set, 0>(acc, pipe, s, w, chunk == 0);
+            multiply_stage<Set, 0>(acc, pipe, s, w, i == 0);
         }
     }
     issued();
     if constexpr (kParts == 1) {
         wait_products<0>();
         give_back_weights(pipe, w - 1);
-        give_back(pipe.src.freed(s - 1));
+        if constexpr (!kKeeps) give_back(pipe.src.freed(stage_of(stages - 1)));
     }
 }
 

@@ -12,9 +12,9 @@ __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
             ptx::barrier_init(buffers.freed(s), frees);
         }
     };
-    constexpr int kReaders = (kGathered ? 1 : kConsumers) * 4 * kArrivals;
-    init(pipe.src, kArranged ? kArrangingWarps * kArrivals : 1, kReaders);
-    if constexpr (!kOwnWeights) init(pipe.weights, kArrivals, kReaders);
+    constexpr int kReaders = 4 * kArrivals, kAllReaders = kConsumers * kReaders;
+    init(pipe.src, kArranged ? kArrangingWarps * kArrivals : 1, kGathered && !kKeeps ? kReaders : kAllReaders);
+    if constexpr (!kOwnWeights) init(pipe.weights, kArrivals, kGathered ? kReaders : kAllReaders);
     init(pipe.raw, 1, kArrangingWarps);
     if constexpr (kGathered) {
         for (int step = 0; step < kConsumers; ++step) ptx::barrier_init(pipe.turns.given(step), 4);

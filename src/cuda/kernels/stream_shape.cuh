@@ -11,6 +11,7 @@
 //   kCoTile kWeightRows                             output channels of a work item; rows of its weights for a tap
 //   kN kMTiles kConsumers                           columns of a product; products of a warpgroup; warpgroups
 //   kGathered                                       which of the two forms: see stream.cuh and gather.cuh
+//   kKeeps                                          gathered: a slice of src stays for all steps that read it
 //   kImages kTileH kTileW                           positions q of a work item
 //   kSlices                                         1, or kImages where these are slices of one image, which have
 //                                                   nothing to do with one another: all others count such groups then
@@ -163,32 +164,14 @@ struct Items {
     }
 };
 
-/// The stages of a CTA in the order in which every role passes them: items, their slices, their blocks of channels.
-struct ScatterWalk {
-    const StreamArgs& args;
-    Items items;
-    int end, left; // slice of src behind the item's last one; stages of the item from here on
-
-    __device__ __forceinline__ explicit ScatterWalk(const StreamArgs& of) : args(of), items(of) { enter(); }
-    __device__ __forceinline__ bool done() const { return items.done(); }
-    __device__ __forceinline__ const Item& item() const { return items.item; }
-    __device__ __forceinline__ int slice() const { return end - (left + kChunks - 1) / kChunks; }
-    __device__ __forceinline__ int chunk() const { return (kChunks - left % kChunks) % kChunks; }
-    __device__ __forceinline__ int turn() const { return slice() % kRotations; }
-    /// Goes to the first item from here on that meets a slice of src.
-    __device__ __forceinline__ void enter() {
-        for (; !done(); items.next()) {
-            end = min(item().q_d_end + kDeltaMaxD, args.depth);
-            left = (end - max(item().q_d + kDeltaMinD, 0)) * kChunks;
-            if (left > 0) return;
-        }
-    }
-    __device__ __forceinline__ void next() {
-        if (--left > 0) return;
-        items.next();
-        enter();
-    }
-};
+/// An entry of a table, in instructions: tables are short, and a load would be waited for.
+template <int Count>
+__device__ __forceinline__ int entry(const int (&table)[Count], int index) {
+    int found = table[0];
+#pragma unroll
+    for (int i = 1; i < Count; ++i) found = index == i ? table[i] : found;
+    return found;
+}
 
 /// Where sums are gathered, what q along D counts is a step: for each q, the phases along D, and for each of them those
 /// along H, whose rows share sectors. A step makes one slice of dst, of some rows.
@@ -200,20 +183,62 @@ struct Step {
         q = index;
     }
     __device__ __forceinline__ int d() const { return q * kStrideD + phase; }
-    __device__ __forceinline__ int slice(int tap) const { return q + kTapDelta[tap]; }
+    __device__ __forceinline__ int first_tap() const { return entry(kPhaseTapD, phase); }
+    __device__ __forceinline__ int end_tap() const { return entry(kPhaseTapD, phase + 1); }
+    __device__ __forceinline__ int slice(int tap) const { return q + entry(kTapDelta, tap); }
     __device__ __forceinline__ bool has(const StreamArgs& args, int tap) const {
-        return tap < kPhaseTapD[phase + 1] && slice(tap) >= 0 && slice(tap) < args.depth && d() < args.dst_d;
+        return tap < end_tap() && slice(tap) >= 0 && slice(tap) < args.depth && d() < args.dst_d;
+    }
+};
+
+/// The slices of src that an item reads.
+struct SourceSlices {
+    int begin, end;
+    __device__ __forceinline__ int count() const { return max(end - begin, 0); }
+};
+
+__device__ __forceinline__ SourceSlices source_slices(const StreamArgs& args, const Item& item) {
+    const int q = kGathered ? Step(item.q_d).q : item.q_d;
+    const int q_end = kGathered ? Step(item.q_d_end - 1).q + 1 : item.q_d_end;
+    return {max(q + kDeltaMinD, 0), min(q_end + kDeltaMaxD, args.depth)};
+}
+
+/// The stages of a CTA in the order in which every role passes them: items, their slices, their blocks of channels.
+struct SliceWalk {
+    const StreamArgs& args;
+    Items items;
+    int end, left; // slice of src behind the item's last one; stages of the item from here on
+
+    __device__ __forceinline__ explicit SliceWalk(const StreamArgs& of) : args(of), items(of) { enter(); }
+    __device__ __forceinline__ bool done() const { return items.done(); }
+    __device__ __forceinline__ const Item& item() const { return items.item; }
+    __device__ __forceinline__ int slice() const { return end - (left + kChunks - 1) / kChunks; }
+    __device__ __forceinline__ int chunk() const { return (kChunks - left % kChunks) % kChunks; }
+    __device__ __forceinline__ int turn() const { return slice() % kRotations; }
+    /// Goes to the first item from here on that meets a slice of src.
+    __device__ __forceinline__ void enter() {
+        for (; !done(); items.next()) {
+            const SourceSlices slices = source_slices(args, item());
+            end = slices.end;
+            left = slices.count() * kChunks;
+            if (left > 0) return;
+        }
+    }
+    __device__ __forceinline__ void next() {
+        if (--left > 0) return;
+        items.next();
+        enter();
     }
 };
 
 /// The same where sums are gathered: items, their steps, the source slices of each, blocks of channels.
-struct GatherWalk {
+struct StepWalk {
     const StreamArgs& args;
     Items items;
     Step step;
     int index, tap, chunk_at; // of the step, along D, of channels
 
-    __device__ __forceinline__ explicit GatherWalk(const StreamArgs& of) : args(of), items(of), step(0), chunk_at(0) {
+    __device__ __forceinline__ explicit StepWalk(const StreamArgs& of) : args(of), items(of), step(0), chunk_at(0) {
         if (done()) return;
         enter(item().q_d);
         if (!step.has(args, tap)) next_slice();
@@ -222,16 +247,16 @@ struct GatherWalk {
     __device__ __forceinline__ const Item& item() const { return items.item; }
     __device__ __forceinline__ int slice() const { return step.slice(tap); }
     __device__ __forceinline__ int chunk() const { return chunk_at; }
-    __device__ __forceinline__ int turn() const { return kTapD[tap]; }
+    __device__ __forceinline__ int turn() const { return entry(kTapD, tap); }
     __device__ __forceinline__ void enter(int at) {
         index = at;
         step = Step(at);
         items.item.row_set = step.row_set;
-        tap = kPhaseTapD[step.phase];
+        tap = step.first_tap();
     }
     __device__ __forceinline__ void next_slice() {
         do {
-            if (++tap < kPhaseTapD[step.phase + 1]) continue;
+            if (++tap < step.end_tap()) continue;
             if (++index == item().q_d_end) {
                 items.next();
                 if (done()) return;
@@ -247,15 +272,16 @@ struct GatherWalk {
     }
 };
 
-template <bool Gathered>
+template <bool Steps>
 struct WalkOf {
-    using Type = ScatterWalk;
+    using Type = SliceWalk;
 };
 template <>
 struct WalkOf<true> {
-    using Type = GatherWalk;
+    using Type = StepWalk;
 };
-using Walk = typename WalkOf<kGathered>::Type;
+using SourceWalk = typename WalkOf<kGathered && !kKeeps>::Type;
+using WeightWalk = typename WalkOf<kGathered>::Type;
 
 /// A ring of buffers in shared memory, each with a barrier that says it is filled and one that says it is free again.
 struct Buffers {

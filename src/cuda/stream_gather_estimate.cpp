@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <vector>
+
+#include "cuda/stream_gather.hpp"
+#include "cuda/stream_stages.hpp"
+
+// The clocks of tiles of gathered sums. The constants are fitted to measured times on an H200, as those of
+// stream_estimate.cpp.
+namespace tconv3d::cuda {
+
+namespace {
+
+/// Clocks until the positions of a stage are there. Those of a halo do not come, where rows do whole.
+double bringing_clocks(const StreamTile& tile, const Problem& problem) {
+    int64_t voxels = tile.images * tile.rows * tile.pitch;
+    if (tile.source == StreamSource::runs) voxels = tile.images * tile.rows * problem.src[2];
+    if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
+    const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
+    if (tile.source == StreamSource::global) return 9 * core_rows + 450;
+    if (problem.channels_last()) return 1.5 * core_rows + 500;
+    // With two stages, the warps that arrange wait for those that multiply; with one buffer, for the copy engine.
+    const double waits = tile.keeps ? (tile.raw_stages > 1 ? 850 : 2500) : tile.stages > 2 ? 850 : 1850;
+    return (stream_is_16_bit(problem) ? 1.65 : 1.5) * core_rows + waits;
+}
+
+/// Clocks that the outputs of a step take.
+double store_clocks(const StreamTile& tile, const Problem& problem) {
+    const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
+    const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
+    if (problem.channels_last()) return outputs * (0.08 + 0.11 * bytes);
+    if (tile.store == StreamStore::staged) return outputs * (0.25 + 0.065 * bytes);
+    return outputs * (problem.stride[2] == 1 ? 0.15 + 0.065 * bytes : 0.12 + 0.055 * bytes);
+}
+
+/// Clocks of a stage's products with all groups of taps in all passes. Weights come while those before are multiplied;
+/// a group takes no less than what leads to the next one.
+double product_clocks(const StreamTile& tile, const StreamTables& tables) {
+    constexpr double kLeast = 520, kBetween = 60, kLatency = 700, kByte = 0.068;
+    const double n = static_cast<double>(tile.columns), tiles = static_cast<double>(tile.m_tiles);
+    // Tensor cores, or shared memory, which takes weights in too.
+    const double product = std::max(0.43 * n + 6 / tiles, 1.05 * (16 + 0.25 * n + 16 / tiles));
+    const double run = static_cast<double>(tile.steps) * tiles * product;
+    const double arrival =
+        (kLatency + kByte * static_cast<double>(tile.weight_stage_bytes)) / static_cast<double>(tile.weight_stages - 1);
+    const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
+    double clocks = 0;
+    for (size_t i = 0; i + 1 < groups.size(); ++i) {
+        const double runs = static_cast<double>(groups[i + 1].first_run - groups[i].first_run);
+        clocks += std::max({runs * run, arrival, kLeast}) + kBetween;
+    }
+    return 30 + tables.mean_passes() * clocks;
+}
+
+/// Clocks of the products of a step, on average, while warps or the copy engine bring the next stages.
+double multiply_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const double weights =
+        tables.mean_passes() * static_cast<double>(tables.uses() * tile.steps * tile.dst_channels * 32);
+    const double copied = ((tile.keeps ? 0 : static_cast<double>(tile.stage_bytes)) + weights) / 32;
+    const double products = std::max(product_clocks(tile, tables), copied), bringing = bringing_clocks(tile, problem);
+    const double chunks = static_cast<double>(stream_chunks(problem, tile));
+    const double kernel = static_cast<double>(problem.kernel[0]), phases = static_cast<double>(problem.stride[0]);
+    const double stages = kernel * chunks / phases; // of a step
+    if (!tile.keeps) return stages * std::max(products, bringing);
+    // The next slice comes when the first one has been read, and is read last.
+    const double steps = phases * static_cast<double>(tables.row_sets.size()), slice = steps * stages * products;
+    const double more = static_cast<double>(tile.stages) / chunks - static_cast<double>(tables.halo(0) + 1);
+    const double hidden = (1 - 1 / kernel + more) * slice, brought = chunks * bringing;
+    return std::max(slice + std::max(brought - hidden, 0.0), brought) / steps;
+}
+
+/// Clocks of a step on one multiprocessor. One warpgroup multiplies while the other one stores.
+double step_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    const double multiply = multiply_clocks(tile, problem, tables), store = store_clocks(tile, problem);
+    const double longer = std::max(multiply, store), shorter = std::min(multiply, store);
+    const bool cut = tile.w < tables.q_end[2] && !problem.channels_last();
+    return (cut ? 1.3 : 1) * (longer + 0.5 * shorter * shorter / longer);
+}
+
+} // namespace
+
+int64_t least_kept_stages(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    return (tables.halo(0) + 1) * stream_chunks(problem, tile);
+}
+
+void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
+    constexpr double kLaunch = 12000, kFirstSlices = 9000, kPackedByte = 0.001;
+    const int64_t slices = stream_items(problem, tables, tile) * stream_depth(tables, tile);
+    tile.whole_items = 0;
+    tile.share = std::max<int64_t>(cuts(slices, multiprocessors), 1);
+    tile.ctas = std::max<int64_t>(cuts(slices, tile.share), 1);
+    const double first = static_cast<double>(least_kept_stages(tile, problem, tables)) * bringing_clocks(tile, problem);
+    tile.clocks = static_cast<double>(tile.share) * step_clocks(tile, problem, tables) + kLaunch +
+                  (tile.keeps ? first + kFirstSlices : 0) +
+                  kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
+}
+
+} // namespace tconv3d::cuda
