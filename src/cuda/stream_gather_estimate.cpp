@@ -17,7 +17,7 @@ double bringing_clocks(const StreamTile& tile, const Problem& problem) {
     if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
     const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
     if (tile.source == StreamSource::global) return 9 * core_rows + 450;
-    if (problem.channels_last()) return 1.5 * core_rows + 500;
+    if (problem.channels_last()) return 1.6 * core_rows + 500;
     // With two stages, the warps that arrange wait for those that multiply; with one buffer, for the copy engine.
     const double waits = tile.keeps ? (tile.raw_stages > 1 ? 850 : 2500) : tile.stages > 2 ? 850 : 1850;
     return (stream_is_16_bit(problem) ? 1.65 : 1.5) * core_rows + waits;

@@ -18,86 +18,110 @@ struct StepTaps {
     }
 };
 
-/// The stages of src as a warpgroup passes them: each step has its own; or they are kept, and an item has its own, one
-/// for each slice and block of channels.
-struct SourceStages {
-    int before = 0; // stages of the steps, or the items, before
-    int given = 0;  // where they are kept: stages that this warpgroup does not need any more
-    SourceSlices slices = {0, 0};
+/// Where slices stay: the stages of an item, one for each of its slices and blocks of channels, as a warpgroup passes
+/// them.
+struct KeptSlices {
+    int begin = 0;          // slice of src
+    int first = 0, end = 0; // stages of the item, and that behind them
+    int given = 0;          // stages that this warpgroup does not need any more
 
-    /// The first stage of a step's slice.
-    __device__ __forceinline__ int of_slice(const Step& step, const StepTaps& taps, int index) const {
-        return before + (kKeeps ? step.slice(taps.first + index) - slices.begin : index) * kChunks;
+    __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item) {
+        begin = source_begin(item);
+        first = end;
+        end = first + max(source_end(args, item) - begin, 0) * kChunks;
     }
-    __device__ __forceinline__ int item_end() const { return before + slices.count() * kChunks; }
+    __device__ __forceinline__ int stage(int slice) const { return first + (slice - begin) * kChunks; }
 
     /// Gives back what no step reads that has this q or a later one.
     __device__ __forceinline__ void give_back_before(const Pipeline& pipe, int q) {
-        give_back_until(pipe, before + min(max(q + kDeltaMinD - slices.begin, 0), slices.count()) * kChunks);
+        give_back_until(pipe, min(max(stage(q + kDeltaMinD), first), end));
     }
     /// Gives back what only this step and those before read.
     __device__ __forceinline__ void give_back_after(const Pipeline& pipe, const Item& item, int index) {
         if (index + 1 < item.q_d_end) {
             give_back_before(pipe, Step(index + 1).q);
         } else {
-            give_back_until(pipe, item_end());
+            give_back_until(pipe, end);
         }
     }
     /// Each must have been filled, so that no warpgroup arrives twice for one.
-    __device__ __forceinline__ void give_back_until(const Pipeline& pipe, int end) {
-        for (; given < end; ++given) {
+    __device__ __forceinline__ void give_back_until(const Pipeline& pipe, int stage) {
+        for (; given < stage; ++given) {
             pipe.src.wait_filled(given);
             give_back(pipe.src.freed(given));
         }
     }
 };
 
-__device__ __forceinline__ void multiply_step(Accumulators& acc, const Pipeline& pipe, const Item& item,
-                                              const Step& step, const StepTaps& taps, const SourceStages& src, int& w,
-                                              int turn) {
-    if (taps.count == 0) return pipe.turns.give(turn);
-    multiply_stages<0>(
-        acc, pipe, item, taps.count * kChunks,
-        [&](int i) { return src.of_slice(step, taps, i / kChunks) + i % kChunks; }, w, [&] { pipe.turns.give(turn); });
+/// The stages of a step's slices among these.
+struct KeptStages {
+    const KeptSlices& kept;
+    const Step& step;
+    int tap, chunk;
+    __device__ __forceinline__ int at() const { return kept.stage(step.slice(tap)) + chunk; }
+    __device__ __forceinline__ void next() {
+        if (++chunk < kChunks) return;
+        chunk = 0;
+        ++tap;
+    }
+    __device__ __forceinline__ void end(const Pipeline&) const {}
+};
+
+template <bool Kept>
+__device__ __forceinline__ auto step_stages(const KeptSlices& kept, const Step& step, const StepTaps& taps, int& s) {
+    if constexpr (Kept) {
+        return KeptStages{kept, step, taps.first, 0};
+    } else {
+        return RunningStages{s};
+    }
+}
+
+__device__ __forceinline__ void store_step(const Accumulators& acc, const StreamArgs& args, const Output& output,
+                                           const Item& item, const Pipeline& pipe, const VectorPlaces& places,
+                                           const Slice& slice) {
+    if constexpr (kStore == kStoreStaged) {
+        store_gathered_rows(acc, args, output, item, pipe, slice);
+    } else {
+        store_gathered(acc, output, places.of_rows(item), slice);
+    }
 }
 
 __device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, const Pipeline& pipe) {
     Accumulators acc;
-    int w = 0, steps = 0; // stages of weights and steps so far
+    KeptSlices kept;
+    int s = 0, w = 0, steps = 0; // stages of src and of weights, and steps so far
     // The same in all lanes, and the assembler knows: it would serialise products in a branch that lanes may leave.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-    SourceStages src;
 #pragma unroll 1
     for (Items items(args); !items.done(); items.next()) {
         Item& item = items.item;
         VectorPlaces places(pipe);
         if constexpr (kStore != kStoreStaged) places.enter(args, item);
-        if constexpr (kKeeps) src.slices = source_slices(args, item);
+        if constexpr (kKeeps) kept.enter(args, item);
 #pragma unroll 1
         for (int index = item.q_d; index < item.q_d_end; ++index, ++steps) {
             const Step step(index);
             const StepTaps taps(args, step);
             item.row_set = step.row_set;
-            if (steps % kConsumers == warpgroup) {
-                clear(acc);
-                pipe.turns.wait(steps);
-                if constexpr (kKeeps) src.give_back_before(pipe, step.q);
-                multiply_step(acc, pipe, item, step, taps, src, w, steps);
-                if constexpr (kKeeps) src.give_back_after(pipe, item, index);
-                const Slice slice = slice_of(args, item, step.d(), step.d() < args.dst_d);
-                if constexpr (kStore == kStoreStaged) {
-                    store_gathered_rows(acc, args, output, item, pipe, slice);
-                } else {
-                    store_gathered(acc, output, places.of_rows(item), slice);
-                }
-            } else {
+            if (steps % kConsumers != warpgroup) {
+                s += taps.count * kChunks;
                 w += taps.count * kChunks * (item.last_pass() - item.first_pass() + 1) * kTapGroups;
+                continue;
             }
-            if constexpr (!kKeeps) src.before += taps.count * kChunks;
+            clear(acc);
+            pipe.turns.wait(steps);
+            if constexpr (kKeeps) kept.give_back_before(pipe, step.q);
+            if (taps.count > 0) {
+                multiply_slices<0>(acc, pipe, item, taps.count, step_stages<kKeeps>(kept, step, taps, s), w,
+                                   [&] { pipe.turns.give(steps); });
+            } else {
+                pipe.turns.give(steps);
+            }
+            if constexpr (kKeeps) kept.give_back_after(pipe, item, index);
+            store_step(acc, args, output, item, pipe, places, slice_of(args, item, step.d(), step.d() < args.dst_d));
         }
-        if constexpr (kKeeps) src.before = src.item_end();
     }
-    if constexpr (kKeeps) src.give_back_until(pipe, src.before);
+    if constexpr (kKeeps) kept.give_back_until(pipe, kept.end);
 }
 
 } // namespace

@@ -39,10 +39,8 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
             storing.enter(args, at.item());
             if constexpr (kOwnWeights) own.enter(args, at.item(), pipe);
         }
-        if (at.slice >= 0 && at.slice < args.depth) {
-            multiply_stages<0>(acc, pipe, at.item(), kChunks, [&](int i) { return s + i; }, w, [] {});
-            s += kChunks;
-        }
+        if (at.slice >= 0 && at.slice < args.depth)
+            multiply_slices<0>(acc, pipe, at.item(), 1, RunningStages{s}, w, [] {});
         finish_slice<0>(acc, args, output, at.item(), pipe, storing, at.slice);
     }
     if constexpr (kStore == kStoreStaged) ptx::copy_bulk_out_wait<0>();

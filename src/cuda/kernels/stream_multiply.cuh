@@ -198,30 +198,39 @@ __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumu
     }
 }
 
-/// Some stages of src, `stage_of` has their numbers; w counts the stages of weights. Calls `issued` when all their
+/// Stages of src that follow one another.
+struct RunningStages {
+    int& s;
+    __device__ __forceinline__ int at() const { return s; }
+    __device__ __forceinline__ void next() { ++s; }
+    /// When the products of all are in the sums; while those of one were multiplied, the one before was given back.
+    __device__ __forceinline__ void end(const Pipeline& pipe) const { give_back(pipe.src.freed(s - 1)); }
+};
+
+/// The stages of some slices of src, one after another; w counts the stages of weights. Calls `issued` when all their
 /// products are under way.
-template <int Set, typename StageOf, typename Issued>
-__device__ __forceinline__ void multiply_stages(Accumulators& acc, const Pipeline& pipe, const Item& item, int stages,
-                                                StageOf stage_of, int& w, Issued issued) {
+template <int Set, typename Stages, typename Issued>
+__device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipeline& pipe, const Item& item, int slices,
+                                                Stages stages, int& w, Issued issued) {
     if constexpr (Set + 1 < kRowSets) {
-        if (item.row_set != Set) return multiply_stages<Set + 1>(acc, pipe, item, stages, stage_of, w, issued);
+        if (item.row_set != Set) return multiply_slices<Set + 1>(acc, pipe, item, slices, stages, w, issued);
     }
 #pragma unroll 1
-    for (int i = 0; i < stages; ++i) {
-        const int s = stage_of(i);
+    for (int chunk = 0; chunk < slices * kChunks; ++chunk, stages.next()) {
+        const int s = stages.at();
         pipe.src.wait_filled(s);
         if constexpr (kParts == 2) {
             Accumulators group;
             multiply_stage_rounded<0>(acc, group, pipe, s, w);
         } else {
-            multiply_stage<Set, 0>(acc, pipe, s, w, i == 0);
+            multiply_stage<Set, 0>(acc, pipe, s, w, chunk == 0);
         }
     }
     issued();
     if constexpr (kParts == 1) {
         wait_products<0>();
         give_back_weights(pipe, w - 1);
-        if constexpr (!kKeeps) give_back(pipe.src.freed(stage_of(stages - 1)));
+        stages.end(pipe);
     }
 }
 

@@ -191,16 +191,12 @@ struct Step {
     }
 };
 
-/// The slices of src that an item reads.
-struct SourceSlices {
-    int begin, end;
-    __device__ __forceinline__ int count() const { return max(end - begin, 0); }
-};
-
-__device__ __forceinline__ SourceSlices source_slices(const StreamArgs& args, const Item& item) {
-    const int q = kGathered ? Step(item.q_d).q : item.q_d;
-    const int q_end = kGathered ? Step(item.q_d_end - 1).q + 1 : item.q_d_end;
-    return {max(q + kDeltaMinD, 0), min(q_end + kDeltaMaxD, args.depth)};
+/// The slices of src that an item reads: the first one, and that behind the last.
+__device__ __forceinline__ int source_begin(const Item& item) {
+    return max((kGathered ? Step(item.q_d).q : item.q_d) + kDeltaMinD, 0);
+}
+__device__ __forceinline__ int source_end(const StreamArgs& args, const Item& item) {
+    return min((kGathered ? Step(item.q_d_end - 1).q + 1 : item.q_d_end) + kDeltaMaxD, args.depth);
 }
 
 /// The stages of a CTA in the order in which every role passes them: items, their slices, their blocks of channels.
@@ -218,9 +214,8 @@ struct SliceWalk {
     /// Goes to the first item from here on that meets a slice of src.
     __device__ __forceinline__ void enter() {
         for (; !done(); items.next()) {
-            const SourceSlices slices = source_slices(args, item());
-            end = slices.end;
-            left = slices.count() * kChunks;
+            end = source_end(args, item());
+            left = (end - source_begin(item())) * kChunks;
             if (left > 0) return;
         }
     }
