@@ -94,7 +94,7 @@ bool set_products(StreamTile& tile, const Problem& problem, const StreamTables& 
 /// one buffer for them may do. Of all such ways, the one with the least estimated clocks.
 void consider_kept(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
                    const KeepTile& keep) {
-    constexpr int64_t kMostStages = 16;
+    constexpr int64_t kMostStages = 16; // which there are barriers for
     const int64_t least = least_kept_stages(tile, problem, tables), most_raw = tile.raw_stages;
     // With phases along H in turn, several groups took longer than fewer k steps.
     const int64_t most_groups = tables.row_sets.size() > 1 ? 1 : tables.runs();

@@ -63,7 +63,7 @@ double multiply_clocks(const StreamTile& tile, const Problem& problem, const Str
     if (!tile.keeps) return stages * std::max(products, bringing);
     // The next slice comes when the first one has been read, and is read last.
     const double steps = phases * static_cast<double>(tables.row_sets.size()), slice = steps * stages * products;
-    const double more = static_cast<double>(tile.stages) / chunks - static_cast<double>(tables.halo(0) + 1);
+    const double more = static_cast<double>(tile.stages - least_kept_stages(tile, problem, tables)) / chunks;
     const double hidden = (1 - 1 / kernel + more) * slice, brought = chunks * bringing;
     return std::max(slice + std::max(brought - hidden, 0.0), brought) / steps;
 }

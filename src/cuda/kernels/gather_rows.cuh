@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int kElementBytes = sizeof(Storage), kPieceElements = 16 / kElementBytes;
+constexpr int kPieceElements = 16 / kElementBytes;
 constexpr int kRowOutputs = kTileW * kStrideW;                          // of a row of the tile
 constexpr int kRowPieces = (kRowOutputs * kElementBytes + 2 * 15) / 16; // of 16 bytes that a row may touch
 constexpr int kSenders = 16;                                            // lanes that send a row

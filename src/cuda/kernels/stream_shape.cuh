@@ -26,7 +26,8 @@
 //   kWholeH kWholeW                                 extents of the planes that come whole, or in runs of whole rows
 //   kRunRows kRunBoxes                              rows of such a run, and runs of a staged plane
 //   kStore kLaneChannels kAligned                   how dst is stored: see stream_store.cuh
-//   kStagedBytes kStagedColumns kStagedBuffers      of a channel's outputs in shared memory; see stream_staged.cuh
+//   kStagedBytes kStagedColumns kStagedBuffers      of a channel's outputs in shared memory; see stream_staged.cuh and
+//                                                   gather_rows.cuh
 //   kSmallDst                                       dst has fewer than 2^31 elements
 //   kLastRows kLastColumns                          phases of the last q along H and W that exist
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W

@@ -6,7 +6,8 @@
 
 namespace {
 
-constexpr int kChannels = kGroups * kCo;         // of dst
+constexpr int kChannels = kGroups * kCo; // of dst
+constexpr int kElementBytes = sizeof(Storage);
 using Index = typename IndexOf<kSmallDst>::Type; // counts all outputs
 
 /// Outputs from a tile's image to the next, or from what a slice gives to what the next one does.

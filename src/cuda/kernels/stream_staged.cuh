@@ -10,8 +10,6 @@
 
 namespace {
 
-constexpr int kElementBytes = sizeof(Storage);
-
 /// The contiguous outputs of a tile in a channel, by address in dst. They are no fewer than 32 bytes.
 struct Piece {
     uint64_t begin, end;
