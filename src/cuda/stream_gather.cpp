@@ -25,13 +25,13 @@ StreamStore choose_store(const Problem& problem) {
     return problem.dst()[2] % (2 * problem.stride[2]) == 0 ? StreamStore::voxel : StreamStore::staged;
 }
 
-/// Sets the bytes between the rows of 8 channels in shared memory. They begin up to 15 bytes behind a multiple of 16,
-/// and in other banks.
+/// Sets the bytes between the rows of 8 channels in shared memory: the vectors of four lanes lie in other banks than
+/// those of the next channel.
 void set_staged(StreamTile& tile, const Problem& problem) {
     tile.staged_bytes = 0;
     if (tile.store != StreamStore::staged) return;
-    const int64_t row = round_up(tile.w, 2) * problem.stride[2] * bytes_per_element(problem.dtype);
-    tile.staged_bytes = round_up(row - 1, 128) + 16;
+    const int64_t vector = 2 * problem.stride[2] * bytes_per_element(problem.dtype);
+    tile.staged_bytes = round_up(cuts(tile.w, 2) * vector, 128) + 4 * vector;
 }
 
 /// Positions whose outputs a lane stores at once, of which rows are multiples.

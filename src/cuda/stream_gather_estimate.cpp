@@ -17,9 +17,9 @@ double bringing_clocks(const StreamTile& tile, const Problem& problem) {
     if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
     const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
     if (tile.source == StreamSource::global) return 9 * core_rows + 450;
-    if (problem.channels_last()) return 1.6 * core_rows + 500;
-    // With two stages, the warps that arrange wait for those that multiply; with one buffer, for the copy engine.
-    const double waits = tile.keeps ? (tile.raw_stages > 1 ? 850 : 2500) : tile.stages > 2 ? 850 : 1850;
+    if (problem.channels_last()) return 1.55 * core_rows + 600;
+    // With two stages, the warps that arrange wait for those that multiply.
+    const double waits = !tile.keeps && tile.stages == 2 ? 1100 : 850;
     return (stream_is_16_bit(problem) ? 1.65 : 1.5) * core_rows + waits;
 }
 
@@ -27,28 +27,26 @@ double bringing_clocks(const StreamTile& tile, const Problem& problem) {
 double store_clocks(const StreamTile& tile, const Problem& problem) {
     const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
-    if (problem.channels_last()) return outputs * (0.08 + 0.11 * bytes);
-    if (tile.store == StreamStore::staged) return outputs * (0.25 + 0.065 * bytes);
-    return outputs * (problem.stride[2] == 1 ? 0.15 + 0.065 * bytes : 0.12 + 0.055 * bytes);
+    const bool one = problem.stride[2] == 1;
+    if (problem.channels_last()) return outputs * (one ? 0.08 + 0.085 * bytes : 0.06 + 0.054 * bytes);
+    if (tile.store == StreamStore::staged) return outputs * (0.2 + 0.062 * bytes);
+    return outputs * (one ? 0.03 + 0.11 * bytes : 0.15 + 0.04 * bytes);
 }
 
-/// Clocks of a stage's products with all groups of taps in all passes. Weights come while those before are multiplied;
-/// a group takes no less than what leads to the next one.
+/// Clocks of a stage's products with all groups of taps in all passes. Weights come while those before are multiplied.
 double product_clocks(const StreamTile& tile, const StreamTables& tables) {
-    constexpr double kLeast = 520, kBetween = 60, kLatency = 700, kByte = 0.068;
-    const double n = static_cast<double>(tile.columns), tiles = static_cast<double>(tile.m_tiles);
-    // Tensor cores, or shared memory, which takes weights in too.
-    const double product = std::max(0.43 * n + 6 / tiles, 1.05 * (16 + 0.25 * n + 16 / tiles));
-    const double run = static_cast<double>(tile.steps) * tiles * product;
+    constexpr double kStage = 115, kBetween = 105, kLatency = 570, kByte = 0.031;
+    const double product = 0.427 * static_cast<double>(tile.columns) + 1.5;
+    const double run = static_cast<double>(tile.steps * tile.m_tiles) * product;
     const double arrival =
         (kLatency + kByte * static_cast<double>(tile.weight_stage_bytes)) / static_cast<double>(tile.weight_stages - 1);
     const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
     double clocks = 0;
     for (size_t i = 0; i + 1 < groups.size(); ++i) {
         const double runs = static_cast<double>(groups[i + 1].first_run - groups[i].first_run);
-        clocks += std::max({runs * run, arrival, kLeast}) + kBetween;
+        clocks += std::max(runs * run, arrival) + kBetween;
     }
-    return 30 + tables.mean_passes() * clocks;
+    return kStage + tables.mean_passes() * clocks;
 }
 
 /// Clocks of the products of a step, on average, while warps or the copy engine bring the next stages.
@@ -68,12 +66,21 @@ double multiply_clocks(const StreamTile& tile, const Problem& problem, const Str
     return std::max(slice + std::max(brought - hidden, 0.0), brought) / steps;
 }
 
+/// How much longer a step takes where rows are cut.
+double cut_factor(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    if (tile.w >= tables.q_end[2]) return 1;
+    if (problem.channels_last()) return 1.06;
+    return tile.store == StreamStore::staged ? 2.6 : 1.15;
+}
+
 /// Clocks of a step on one multiprocessor. One warpgroup multiplies while the other one stores.
 double step_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const double multiply = multiply_clocks(tile, problem, tables), store = store_clocks(tile, problem);
+    constexpr double kStep = 460, kOneBuffer = 800; // for a slice that is kept and comes through one buffer only
+    const bool one_buffer = tile.keeps && tile.raw_stages == 1 && !problem.channels_last();
+    const double multiply = multiply_clocks(tile, problem, tables) + kStep + (one_buffer ? kOneBuffer : 0);
+    const double store = store_clocks(tile, problem);
     const double longer = std::max(multiply, store), shorter = std::min(multiply, store);
-    const bool cut = tile.w < tables.q_end[2] && !problem.channels_last();
-    return (cut ? 1.3 : 1) * (longer + 0.5 * shorter * shorter / longer);
+    return cut_factor(tile, problem, tables) * (longer + 0.27 * shorter * shorter / longer);
 }
 
 } // namespace
@@ -83,14 +90,14 @@ int64_t least_kept_stages(const StreamTile& tile, const Problem& problem, const 
 }
 
 void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
-    constexpr double kLaunch = 12000, kFirstSlices = 9000, kPackedByte = 0.001;
+    constexpr double kLaunch = 12000, kPackedByte = 0.001;
     const int64_t slices = stream_items(problem, tables, tile) * stream_depth(tables, tile);
     tile.whole_items = 0;
     tile.share = std::max<int64_t>(cuts(slices, multiprocessors), 1);
     tile.ctas = std::max<int64_t>(cuts(slices, tile.share), 1);
     const double first = static_cast<double>(least_kept_stages(tile, problem, tables)) * bringing_clocks(tile, problem);
     tile.clocks = static_cast<double>(tile.share) * step_clocks(tile, problem, tables) + kLaunch +
-                  (tile.keeps ? first + kFirstSlices : 0) +
+                  (tile.keeps ? first : 0) +
                   kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
 }
 

@@ -12,9 +12,13 @@ namespace {
 /// The taps along D of a step that meet a slice of src: some in a row.
 struct StepTaps {
     int first, count;
-    __device__ __forceinline__ StepTaps(const StreamArgs& args, const Step& step) : first(step.first_tap()), count(0) {
-        while (first < step.end_tap() && !step.has(args, first)) ++first;
-        while (step.has(args, first + count)) ++count;
+    __device__ __forceinline__ StepTaps(const StreamArgs& args, const Step& step) : first(0), count(0) {
+#pragma unroll
+        for (int tap = kKernelD - 1; tap >= 0; --tap) {
+            const bool met = tap >= step.first_tap() && step.has(args, tap);
+            first = met ? tap : first;
+            count += met;
+        }
     }
 };
 
@@ -89,7 +93,8 @@ __device__ __forceinline__ void store_step(const Accumulators& acc, const Stream
 __device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, const Pipeline& pipe) {
     Accumulators acc;
     KeptSlices kept;
-    int s = 0, w = 0, steps = 0; // stages of src and of weights, and steps so far
+    RingPlace w;
+    int s = 0, steps = 0; // stages of src and steps so far
     // The same in all lanes, and the assembler knows: it would serialise products in a branch that lanes may leave.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
 #pragma unroll 1
@@ -105,7 +110,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
             item.row_set = step.row_set;
             if (steps % kConsumers != warpgroup) {
                 s += taps.count * kChunks;
-                w += taps.count * kChunks * (item.last_pass() - item.first_pass() + 1) * kTapGroups;
+                pipe.weights.skip(w, taps.count * kChunks * item.passes() * kTapGroups);
                 continue;
             }
             clear(acc);

@@ -1,16 +1,14 @@
 #pragma once
 
 // Gathered rows of any length, in NCDHW. Where they are no multiples of a lane's vector, rows begin anywhere between
-// two of them. A warp puts a row of 8 of its channels into its own part of shared memory, each as far from a multiple
-// of 16 bytes as in dst, and takes it out 16 bytes at a time; only what is left at its ends goes to dst one by one.
+// two of them. A warp puts a row of 8 of its channels into its own part of shared memory, vector by vector, and takes it
+// out one output for each lane, so that neighbours go to dst together wherever they begin.
 #include "gather_store.cuh"
 
 namespace {
 
-constexpr int kPieceElements = 16 / kElementBytes;
-constexpr int kRowOutputs = kTileW * kStrideW;                          // of a row of the tile
-constexpr int kRowPieces = (kRowOutputs * kElementBytes + 2 * 15) / 16; // of 16 bytes that a row may touch
-constexpr int kSenders = 16;                                            // lanes that send a row
+constexpr int kRowOutputs = kTileW * kStrideW;     // of a row of the tile
+constexpr int kRowTurns = (kRowOutputs + 31) / 32; // in which a warp sends it
 
 /// A row of dst that the tile has, the same in all channels.
 struct TileRow {
@@ -30,85 +28,36 @@ struct WarpRows {
     TileRow row;
     int first;
     uint32_t shared;
-};
 
-/// One of its rows, by address.
-struct StagedRow {
-    uint64_t dst;
-    uint32_t shared;
-    int count; // of its outputs that exist
-
-    __device__ __forceinline__ StagedRow(Storage* tensor, const WarpRows& rows, int channel) {
-        const int c = rows.first + channel;
-        dst = reinterpret_cast<uint64_t>(tensor + (rows.slice.index + c * rows.slice.stride + rows.row.offset));
-        shared = rows.shared + channel * kStagedBytes + before();
-        count = rows.slice.has(c) ? rows.row.count : 0;
-    }
-    /// Bytes from a multiple of 16 to the row.
-    __device__ __forceinline__ int before() const { return static_cast<int>(dst % 16); }
-
-    __device__ __forceinline__ void send_element(int i, bool wanted) const {
+    /// Sends some channels. All are loaded before the first is stored.
+    template <int kCount>
+    __device__ __forceinline__ void send(Storage* tensor, int channel) const {
         using Element = typename Unsigned<kElementBytes>::Type;
-        Element element[1];
-        ptx::load_shared(element[0], shared + i * kElementBytes);
-        ptx::store_if(wanted, reinterpret_cast<void*>(dst + i * kElementBytes), element);
-    }
-
-    /// Four lanes send the outputs before the first whole piece, and those behind the last.
-    __device__ __forceinline__ void send_ends() const {
-        const int head = min(count, (16 - before()) % 16 / kElementBytes);
-        const int tail = max(head, (before() + count * kElementBytes) / 16 * kPieceElements - before() / kElementBytes);
+        const int lane = threadIdx.x % 32;
+        Element elements[kCount][kRowTurns][1];
 #pragma unroll
-        for (int i = threadIdx.x % 4; i < kPieceElements; i += 4) {
-            send_element(i, i < head);
-            send_element(min(tail + i, kRowOutputs - 1), tail + i < count);
-        }
-    }
-
-    /// kSenders lanes send the whole pieces.
-    __device__ __forceinline__ void send_pieces() const {
+        for (int i = 0; i < kCount; ++i)
 #pragma unroll
-        for (int first = 0; first < kRowPieces; first += kSenders) {
-            const int piece = first + threadIdx.x % kSenders, byte = piece * 16 - before();
-            uint32_t words[4];
-            ptx::load_shared(words, shared - before() + min(piece, kRowPieces - 1) * 16);
-            ptx::store_if(byte >= 0 && byte + 16 <= count * kElementBytes, reinterpret_cast<void*>(dst + byte), words);
+            for (int turn = 0; turn < kRowTurns; ++turn)
+                ptx::load_shared(elements[i][turn][0],
+                                 shared + (channel + i) * kStagedBytes + (turn * 32 + lane) * kElementBytes);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const int c = first + channel + i;
+            Storage* to = tensor + (slice.index + c * slice.stride + row.offset + lane);
+#pragma unroll
+            for (int turn = 0; turn < kRowTurns; ++turn)
+                ptx::store_if(slice.has(c) && turn * 32 + lane < row.count, to + turn * 32, elements[i][turn]);
         }
     }
 };
-
-/// Puts outputs that are neighbours into a row, some bytes behind its start. It may begin in the middle of a word.
-template <typename Half>
-__device__ __forceinline__ void put_vector(bool wanted, uint32_t row, int bytes, const Vector& vector, Half) {
-    const bool odd = row % 4 != 0;
-    const uint32_t aligned = (row + 2) / 4 * 4;
-    constexpr int kLast = Vector::kWords - 1;
-#pragma unroll
-    for (int i = 0; i < kLast; ++i) {
-        const uint32_t word[1] = {odd ? __funnelshift_r(vector.words[i], vector.words[i + 1], 16) : vector.words[i]};
-        ptx::store_shared_if(wanted, aligned + bytes + i * 4, word);
-    }
-    const uint32_t word[1] = {vector.words[kLast]};
-    ptx::store_shared_if(wanted && !odd, aligned + bytes + kLast * 4, word);
-    Half first, last;
-    first.bits = static_cast<uint16_t>(vector.words[0]);
-    last.bits = static_cast<uint16_t>(vector.words[kLast] >> 16);
-    ptx::store_shared_if(wanted && odd, row + bytes, first);
-    ptx::store_shared_if(wanted && odd, row + bytes + kLast * 4 + 2, last);
-}
-__device__ __forceinline__ void put_vector(bool wanted, uint32_t row, int bytes, const Vector& vector, float) {
-#pragma unroll
-    for (int i = 0; i < Vector::kWords; ++i) {
-        const uint32_t word[1] = {vector.words[i]};
-        ptx::store_shared_if(wanted, row + bytes + i * 4, word);
-    }
-}
 
 /// Puts this lane's outputs of a row into shared memory. `finish` makes an output of a sum, its place in the row and
 /// whether it exists.
 template <int Half, int Row, typename Finish>
-__device__ __forceinline__ void stage_row(const Accumulators& acc, const StagedRow& row, Finish finish) {
+__device__ __forceinline__ void stage_row(const Accumulators& acc, const WarpRows& rows, Finish finish) {
     constexpr int kFirst = Row * kPitch / 8, kLast = (Row * kPitch + kTileW - 1) / 8;
+    const uint32_t shared = rows.shared + threadIdx.x % 32 / 4 * kStagedBytes;
 #pragma unroll
     for (int block = kFirst; block <= kLast; ++block) {
         const bool inside = block * 8 >= Row * kPitch && block * 8 + 8 <= Row * kPitch + kTileW; // whatever the lane
@@ -117,10 +66,10 @@ __device__ __forceinline__ void stage_row(const Accumulators& acc, const StagedR
         float values[kVector];
 #pragma unroll
         for (int k = 0; k < kVector; ++k)
-            values[k] = finish(vector_sum<Half>(acc, block, k), place + k, wanted && place + k < row.count);
+            values[k] = finish(vector_sum<Half>(acc, block, k), place + k, wanted && place + k < rows.row.count);
         Vector vector;
         vector.set(values, Storage{});
-        put_vector(wanted, row.shared, place * kElementBytes, vector, Storage{});
+        ptx::store_shared_if(wanted, shared + place * kElementBytes, vector.words);
     }
 }
 
@@ -128,14 +77,11 @@ __device__ __forceinline__ void stage_row(const Accumulators& acc, const StagedR
 template <int Half, int Row, typename Finish>
 __device__ __forceinline__ void store_staged_row(const Accumulators& acc, Storage* tensor, const WarpRows& rows,
                                                  Finish finish) {
-    const int lane = threadIdx.x % 32;
-    const StagedRow own(tensor, rows, lane / 4);
-    stage_row<Half, Row>(acc, own, finish);
+    constexpr int kTogether = 4; // channels
+    stage_row<Half, Row>(acc, rows, finish);
     __syncwarp();
-#pragma unroll 1
-    for (int channel = lane / kSenders; channel < 8; channel += 32 / kSenders)
-        StagedRow(tensor, rows, channel).send_pieces();
-    own.send_ends();
+#pragma unroll
+    for (int channel = 0; channel < 8; channel += kTogether) rows.send<kTogether>(tensor, channel);
     __syncwarp();
 }
 
@@ -151,7 +97,7 @@ __device__ __forceinline__ void store_rows(const Accumulators& acc, const Stream
                                         [&](float sum, int, bool) { return biased(sum); });
         const Index start = slice.index + c * slice.stride + rows.row.offset;
         store_staged_row<Half, Row>(acc, output.dst, rows, [&](float sum, int place, bool exists) {
-            return lane_value(biased(sum), output, exists, slice.channel + c, start + place);
+            return lane_value(biased(sum), output, exists && slice.has(c), slice.channel + c, start + place);
         });
         store_rows<Half, Row + 1>(acc, args, output, item, shared, slice, bias);
     }

@@ -139,9 +139,19 @@ __device__ __forceinline__ void store_shared_if(bool wanted, uint32_t shared_dst
                  "h"(value.bits));
 }
 
-__device__ __forceinline__ void store_shared_if(bool wanted, uint32_t shared_dst, const uint32_t (&word)[1]) {
+__device__ __forceinline__ void store_shared_if(bool wanted, uint32_t shared_dst, const uint32_t (&words)[1]) {
     asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.shared.b32 [%1], %2;}" ::"r"(int(wanted)), "r"(shared_dst),
-                 "r"(word[0]));
+                 "r"(words[0]));
+}
+
+__device__ __forceinline__ void store_shared_if(bool wanted, uint32_t shared_dst, const uint32_t (&words)[2]) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.shared.v2.b32 [%1], {%2, %3};}" ::"r"(int(wanted)),
+                 "r"(shared_dst), "r"(words[0]), "r"(words[1]));
+}
+
+__device__ __forceinline__ void store_shared_if(bool wanted, uint32_t shared_dst, const uint32_t (&words)[4]) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.shared.v4.b32 [%1], {%2, %3, %4, %5};}" ::"r"(int(wanted)),
+                 "r"(shared_dst), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
 }
 
 // ---- Asynchronous copies by the computing threads ----

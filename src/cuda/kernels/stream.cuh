@@ -31,7 +31,8 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
     Accumulators acc;
     Storing storing;
     OwnWeights own;
-    int s = 0, w = 0;
+    int s = 0;
+    RingPlace w;
 #pragma unroll 1
     for (Slices at(args); !at.done(); at.next()) {
         if (at.first()) {

@@ -28,16 +28,26 @@ __device__ __forceinline__ int weight_copies(int group) {
     return kWindows ? kSteps * kParts * group_uses(group) * kDPhases : 1;
 }
 
-__device__ __forceinline__ WeightCopy weight_copy(const WeightWalk& walk, int pass, int group, int index) {
+/// Packed weights that groups of taps share out, one behind the other: of a pass.
+__device__ __forceinline__ constexpr int packed_bytes(int uses) {
+    return uses * (kSteps * kParts) * kPackedBlockBytes;
+}
+
+/// The weights for a stage of src, from its first pass on.
+__device__ __forceinline__ const unsigned char* weights_of(const WeightWalk& walk) {
     const int64_t tile = static_cast<int64_t>(walk.item().group) * walk.args.co_tiles + walk.item().co_tile;
     const int64_t turn = kWindows ? tile : tile * kRotations + walk.turn();
-    const int64_t use = ((turn * kChunks + walk.chunk()) * kPasses + pass) * kUses + kGroupUse[group];
-    const int64_t first = use * (kSteps * kParts);
-    if constexpr (!kWindows) return {walk.args.weights + first * kPackedBlockBytes, 0, group_bytes(group)};
+    const int64_t pass = (turn * kChunks + walk.chunk()) * kPasses + walk.item().first_pass();
+    return walk.args.weights + pass * packed_bytes(kUses);
+}
+
+/// `from` is where the group's begin.
+__device__ __forceinline__ WeightCopy weight_copy(const WeightWalk& walk, const unsigned char* from, int group,
+                                                  int index) {
+    if constexpr (!kWindows) return {from, 0, group_bytes(group)};
     const int block = index / kDPhases, ring = index % kDPhases;
     if (kRingLength[ring] == 0) return {nullptr, 0, 0};
-    return {walk.args.weights + (first + block) * kPackedBlockBytes +
-                (kRingEntry[ring] + window(ring, walk.slice())) * kRowBytes,
+    return {from + block * kPackedBlockBytes + (kRingEntry[ring] + window(ring, walk.slice())) * kRowBytes,
             block * kBlockBytes + kRingStart[ring] * kRowBytes, kRingLength[ring] * kRowBytes};
 }
 
@@ -104,29 +114,35 @@ __device__ __forceinline__ void produce_src(const StreamArgs& args, const ptx::T
     }
 }
 
-/// Calls fill(walk, pass, group, s) for each stage of weights when it is free. They are packed by the kernel before
+/// Calls fill(walk, from, group, s) for each stage of weights when it is free. They are packed by the kernel before
 /// this one, which may still be at it.
 template <typename Fill>
 __device__ __forceinline__ void for_weight_stages(const StreamArgs& args, const Pipeline& pipe, Fill fill) {
-    int s = 0;
+    RingPlace s;
     ptx::wait_for_previous();
     for (WeightWalk walk(args); !walk.done(); walk.next()) {
-        for (int pass = walk.item().first_pass(); pass <= walk.item().last_pass(); ++pass) {
-            for (int group = 0; group < kTapGroups; ++group, ++s) {
+        const unsigned char* from = weights_of(walk);
+        for (int passes = walk.item().passes(); passes > 0; --passes) {
+            for (int group = 0; group < kTapGroups; ++group) {
                 pipe.weights.wait_freed(s);
-                fill(walk, pass, group, s);
+                fill(walk, from, group, s);
+                from += packed_bytes(group_uses(group));
+                pipe.weights.next(s);
             }
         }
     }
 }
 
+/// All lanes share the copies of a stage where they are many, else one lane does without the others.
 __device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
     const Buffers& to = pipe.weights;
-    for_weight_stages(args, pipe, [&](const WeightWalk& walk, int pass, int group, int s) {
-        if (lane == 0) ptx::barrier_arrive_expect(to.filled(s), group_bytes(group));
+    if (!kWindows && lane > 0) return;
+    for_weight_stages(args, pipe, [&](const WeightWalk& walk, const unsigned char* from, int group, RingPlace s) {
+        if (!kWindows || lane == 0) ptx::barrier_arrive_expect(to.filled(s), group_bytes(group));
+        if constexpr (!kWindows) return ptx::copy_bulk(to.at(s), from, group_bytes(group), to.filled(s));
         __syncwarp();
         for (int i = lane; i < weight_copies(group); i += 32) {
-            const WeightCopy copy = weight_copy(walk, pass, group, i);
+            const WeightCopy copy = weight_copy(walk, from, group, i);
             if (copy.bytes > 0) ptx::copy_bulk(to.at(s) + copy.to, copy.from, copy.bytes, to.filled(s));
         }
     });
@@ -135,9 +151,9 @@ __device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pi
 /// Weights with cp.async: every lane's copies arrive at the barrier when they are done.
 __device__ __forceinline__ void load_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
     const Buffers& to = pipe.weights;
-    for_weight_stages(args, pipe, [&](const WeightWalk& walk, int pass, int group, int s) {
+    for_weight_stages(args, pipe, [&](const WeightWalk& walk, const unsigned char* from, int group, RingPlace s) {
         for (int i = 0; i < weight_copies(group); ++i) {
-            const WeightCopy copy = weight_copy(walk, pass, group, i);
+            const WeightCopy copy = weight_copy(walk, from, group, i);
             for (int byte = lane * 16; byte < copy.bytes; byte += 512)
                 ptx::copy_async(to.at(s) + copy.to + byte, copy.from + byte);
         }

@@ -46,13 +46,12 @@ __host__ __device__ constexpr int written_steps(int group) {
 template <int Group>
 __device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t cores, uint32_t weights) {
     constexpr int kWritten = written_steps(Group);
+    const uint64_t a = ptx::wgmma_descriptor(cores, kPlaneBytes, kCoreStride * 16, ptx::Swizzle::none);
+    const uint64_t b = ptx::wgmma_descriptor(weights, 128, 256, ptx::Swizzle::none);
 #pragma unroll kWritten
     for (int step = 0; step < kSteps; ++step) {
         ptx::wgmma_fence();
-        multiply_tiles<Group, 0>(
-            acc,
-            ptx::wgmma_descriptor(cores + step * 2 * kPlaneBytes, kPlaneBytes, kCoreStride * 16, ptx::Swizzle::none),
-            ptx::wgmma_descriptor(weights + step * (group_bytes(Group) / kSteps), 128, 256, ptx::Swizzle::none));
+        multiply_tiles<Group, 0>(acc, a + step * (2 * kPlaneBytes / 16), b + step * (group_bytes(Group) / kSteps / 16));
         if constexpr (kGathered) ptx::wgmma_commit();
     }
     if constexpr (!kGathered) ptx::wgmma_commit();
@@ -157,25 +156,26 @@ __device__ __forceinline__ void give_back(uint32_t barrier) {
 }
 
 /// Waits for a stage of weights, and gives one back: where a CTA packs them for itself, they stay.
-__device__ __forceinline__ void wait_weights(const Pipeline& pipe, int w) {
+__device__ __forceinline__ void wait_weights(const Pipeline& pipe, RingPlace w) {
     if constexpr (!kOwnWeights) pipe.weights.wait_filled(w);
 }
-__device__ __forceinline__ void give_back_weights(const Pipeline& pipe, int w) {
+__device__ __forceinline__ void give_back_weights(const Pipeline& pipe, RingPlace w) {
     if constexpr (!kOwnWeights) give_back(pipe.weights.freed(w));
 }
 
-/// Multiplies a stage of src with all groups of taps, in all passes of a set of phases along H. `w` counts the stages
-/// of weights. While one group is multiplied, the one before it is given back.
+/// Multiplies a stage of src with all groups of taps, in all passes of a set of phases along H. `w` is the stage of
+/// weights. While one group is multiplied, the one before it is given back.
 template <int Set, int Index>
-__device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, int& w, bool first) {
+__device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, RingPlace& w,
+                                               bool first) {
     constexpr int kPass = kSetPass[Set] + Index / kTapGroups;
     if constexpr (kPass < kSetPass[Set + 1]) {
         wait_weights(pipe, w);
         multiply_group<Index % kTapGroups>(acc, pipe.src.at(s) + kPassOffset[kPass] * 16, pipe.weights.at(w));
         wait_products<1>();
-        if (Index > 0 || !first) give_back_weights(pipe, w - 1);
+        if (Index > 0 || !first) give_back_weights(pipe, pipe.weights.before(w));
         if (Index == 0 && !first && !kKeeps) give_back(pipe.src.freed(s - 1));
-        ++w;
+        pipe.weights.next(w);
         multiply_stage<Set, Index + 1>(acc, pipe, s, w, first);
     }
 }
@@ -184,7 +184,7 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
 /// more is lost than fp32 loses by rounding. So each group's products have sums of their own, which are added rounded.
 template <int Group>
 __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
-                                                       int s, int& w) {
+                                                       int s, RingPlace& w) {
     if constexpr (Group < kTapGroups) {
         clear(group);
         wait_weights(pipe, w);
@@ -193,7 +193,7 @@ __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumu
         give_back_weights(pipe, w);
         if (Group == kTapGroups - 1) give_back(pipe.src.freed(s));
         add(acc, group);
-        ++w;
+        pipe.weights.next(w);
         multiply_stage_rounded<Group + 1>(acc, group, pipe, s, w);
     }
 }
@@ -207,11 +207,11 @@ struct RunningStages {
     __device__ __forceinline__ void end(const Pipeline& pipe) const { give_back(pipe.src.freed(s - 1)); }
 };
 
-/// The stages of some slices of src, one after another; w counts the stages of weights. Calls `issued` when all their
+/// The stages of some slices of src, one after another; w is the stage of weights. Calls `issued` when all their
 /// products are under way.
 template <int Set, typename Stages, typename Issued>
 __device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipeline& pipe, const Item& item, int slices,
-                                                Stages stages, int& w, Issued issued) {
+                                                Stages stages, RingPlace& w, Issued issued) {
     if constexpr (Set + 1 < kRowSets) {
         if (item.row_set != Set) return multiply_slices<Set + 1>(acc, pipe, item, slices, stages, w, issued);
     }
@@ -229,7 +229,7 @@ __device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipelin
     issued();
     if constexpr (kParts == 1) {
         wait_products<0>();
-        give_back_weights(pipe, w - 1);
+        give_back_weights(pipe, pipe.weights.before(w));
         stages.end(pipe);
     }
 }

@@ -89,13 +89,24 @@ struct StreamArgs {
     int weight_channels_last;     // where a CTA packs them
 };
 
+/// An entry of a table, in instructions: tables are short, and a load would be waited for.
+template <int Count>
+__device__ __forceinline__ int entry(const int (&table)[Count], int index) {
+    int found = table[0];
+#pragma unroll
+    for (int i = 1; i < Count; ++i) found = index == i ? table[i] : found;
+    return found;
+}
+
 /// One work item: a tile of the plane, some output channels of a group, some images, all phases along H or one; and q
 /// along D, all or a range.
 struct Item {
     int co_tile, group, q_w, q_h, q_d, q_d_end, n, row_set;
-    __device__ __forceinline__ int first_row() const { return kRowSets == 1 ? 0 : kSetPhase[row_set]; }
-    __device__ __forceinline__ int first_pass() const { return kRowSets == 1 ? 0 : kSetPass[row_set]; }
-    __device__ __forceinline__ int last_pass() const { return (kRowSets == 1 ? kPasses : kSetPass[row_set + 1]) - 1; }
+    __device__ __forceinline__ int first_row() const { return kRowSets == 1 ? 0 : entry(kSetPhase, row_set); }
+    __device__ __forceinline__ int first_pass() const { return kRowSets == 1 ? 0 : entry(kSetPass, row_set); }
+    __device__ __forceinline__ int passes() const {
+        return kRowSets == 1 ? kPasses : entry(kSetPass, row_set + 1) - entry(kSetPass, row_set);
+    }
 };
 
 /// The remainder; what is divided becomes the quotient.
@@ -164,15 +175,6 @@ struct Items {
         enter();
     }
 };
-
-/// An entry of a table, in instructions: tables are short, and a load would be waited for.
-template <int Count>
-__device__ __forceinline__ int entry(const int (&table)[Count], int index) {
-    int found = table[0];
-#pragma unroll
-    for (int i = 1; i < Count; ++i) found = index == i ? table[i] : found;
-    return found;
-}
 
 /// Where sums are gathered, what q along D counts is a step: for each q, the phases along D, and for each of them those
 /// along H, whose rows share sectors. A step makes one slice of dst, of some rows.
@@ -279,16 +281,53 @@ struct WalkOf<true> {
 using SourceWalk = typename WalkOf<kGathered && !kKeeps>::Type;
 using WeightWalk = typename WalkOf<kGathered>::Type;
 
+/// One of a ring of buffers, and how often all were passed before. Counted on from one to the next: to divide takes long
+/// where it is waited for.
+struct RingPlace {
+    int index = 0, round = 0;
+};
+
 /// A ring of buffers in shared memory, each with a barrier that says it is filled and one that says it is free again.
+/// They are named by their place, or counted through all rounds.
 struct Buffers {
     uint32_t data, barriers;
     int bytes, count;
-    __device__ uint32_t at(int s) const { return data + s % count * bytes; }
-    __device__ uint32_t filled(int s) const { return barriers + s % count * 16; }
-    __device__ uint32_t freed(int s) const { return filled(s) + 8; }
-    __device__ void wait_filled(int s) const { ptx::barrier_wait(filled(s), s / count & 1); }
-    __device__ void wait_freed(int s) const {
-        if (s >= count) ptx::barrier_wait(freed(s), (s / count - 1) & 1);
+
+    __device__ RingPlace place(int s) const { return {s % count, s / count}; }
+    __device__ RingPlace place(RingPlace p) const { return p; }
+    __device__ RingPlace before(RingPlace p) const {
+        return p.index > 0 ? RingPlace{p.index - 1, p.round} : RingPlace{count - 1, p.round - 1};
+    }
+    __device__ void next(RingPlace& p) const {
+        if (++p.index < count) return;
+        p.index = 0;
+        ++p.round;
+    }
+    __device__ void skip(RingPlace& p, int buffers) const {
+        const int index = p.index + buffers;
+        p = {index % count, p.round + index / count};
+    }
+
+    template <typename Place>
+    __device__ uint32_t at(Place p) const {
+        return data + place(p).index * bytes;
+    }
+    template <typename Place>
+    __device__ uint32_t filled(Place p) const {
+        return barriers + place(p).index * 16;
+    }
+    template <typename Place>
+    __device__ uint32_t freed(Place p) const {
+        return filled(p) + 8;
+    }
+    template <typename Place>
+    __device__ void wait_filled(Place p) const {
+        ptx::barrier_wait(filled(p), place(p).round & 1);
+    }
+    template <typename Place>
+    __device__ void wait_freed(Place p) const {
+        const int round = place(p).round;
+        if (round > 0) ptx::barrier_wait(freed(p), (round - 1) & 1);
     }
 };
 
