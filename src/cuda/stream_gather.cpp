@@ -34,6 +34,13 @@ void set_staged(StreamTile& tile, const Problem& problem) {
     tile.staged_bytes = round_up(cuts(tile.w, 2) * vector, 128) + 4 * vector;
 }
 
+/// Whether rows of dst meet within sectors, no more than two in each.
+bool has_seams(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    constexpr int64_t kSector = 32;
+    return tile.store == StreamStore::staged && tile.w >= tables.q_end[2] && tile.h * problem.stride[1] > 1 &&
+           problem.dst()[2] * bytes_per_element(problem.dtype) >= kSector;
+}
+
 /// Positions whose outputs a lane stores at once, of which rows are multiples.
 int64_t positions_at_once(const StreamTile& tile) {
     return tile.trades ? 4 : 2;
@@ -114,9 +121,9 @@ void consider_kept(StreamTile tile, const Problem& problem, const StreamTables& 
     if (best.clocks > 0) keep(best);
 }
 
-/// Tries what follows from the geometry.
-void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-              const KeepTile& keep) {
+/// Tries what follows from the geometry and the way of storing.
+void consider_stored(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+                     const KeepTile& keep) {
     const Extents dst = problem.dst();
     if (tile.images > 1 && (problem.groups > 1 || tile.store == StreamStore::staged)) return;
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
@@ -132,6 +139,14 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
         estimate_gather(tile, problem, tables, device.multiprocessors);
         keep(tile);
     }
+}
+
+/// Seams are worth it where storing takes longer than the products.
+void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
+              const KeepTile& keep) {
+    consider_stored(tile, problem, tables, device, keep);
+    tile.seams = has_seams(tile, problem, tables);
+    if (tile.seams) consider_stored(tile, problem, tables, device, keep);
 }
 
 /// Rows of one image, whole or cut; or several whole images.

@@ -29,6 +29,7 @@ double store_clocks(const StreamTile& tile, const Problem& problem) {
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
     const bool one = problem.stride[2] == 1;
     if (problem.channels_last()) return outputs * (one ? 0.08 + 0.085 * bytes : 0.06 + 0.054 * bytes);
+    if (tile.seams) return outputs * (0.105 + 0.0725 * bytes);
     if (tile.store == StreamStore::staged) return outputs * (0.2 + 0.062 * bytes);
     return outputs * (one ? 0.03 + 0.11 * bytes : 0.15 + 0.04 * bytes);
 }
@@ -75,9 +76,10 @@ double cut_factor(const StreamTile& tile, const Problem& problem, const StreamTa
 
 /// Clocks of a step on one multiprocessor. One warpgroup multiplies while the other one stores.
 double step_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    constexpr double kStep = 460, kOneBuffer = 800; // for a slice that is kept and comes through one buffer only
+    constexpr double kStep = 460, kSeam = 130, kOneBuffer = 800; // the last where a kept slice comes through only one
     const bool one_buffer = tile.keeps && tile.raw_stages == 1 && !problem.channels_last();
-    const double multiply = multiply_clocks(tile, problem, tables) + kStep + (one_buffer ? kOneBuffer : 0);
+    const double seams = tile.seams ? kSeam * static_cast<double>(tile.h * problem.stride[1] - 1) : 0;
+    const double multiply = multiply_clocks(tile, problem, tables) + kStep + seams + (one_buffer ? kOneBuffer : 0);
     const double store = store_clocks(tile, problem);
     const double longer = std::max(multiply, store), shorter = std::min(multiply, store);
     return cut_factor(tile, problem, tables) * (longer + 0.27 * shorter * shorter / longer);
@@ -93,7 +95,9 @@ void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTable
     constexpr double kLaunch = 12000, kPackedByte = 0.001;
     const int64_t slices = stream_items(problem, tables, tile) * stream_depth(tables, tile);
     tile.whole_items = 0;
-    tile.share = std::max<int64_t>(cuts(slices, multiprocessors), 1);
+    // Rows that meet are of one CTA.
+    const int64_t together = tile.seams ? static_cast<int64_t>(tables.row_sets.size()) : 1;
+    tile.share = std::max(round_up(cuts(slices, multiprocessors), together), together);
     tile.ctas = std::max<int64_t>(cuts(slices, tile.share), 1);
     const double first = static_cast<double>(least_kept_stages(tile, problem, tables)) * bringing_clocks(tile, problem);
     tile.clocks = static_cast<double>(tile.share) * step_clocks(tile, problem, tables) + kLaunch +

@@ -147,6 +147,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .flag("kGathered", gathered)
         .flag("kKeeps", tile.keeps)
         .flag("kTrades", tile.trades)
+        .flag("kSeams", tile.seams)
         .flag("kContiguous", gathered && gather_is_contiguous(problem, tile))
         .constant("kLastRows", dst[1] - (dst[1] - 1) / problem.stride[1] * problem.stride[1])
         .constant("kLastColumns", dst[2] - (dst[2] - 1) / problem.stride[2] * problem.stride[2])

@@ -192,10 +192,10 @@ int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile) {
 std::string StreamTile::name() const {
     char text[120];
     const auto number = [](int64_t value) { return static_cast<long long>(value); };
-    std::snprintf(text, sizeof text, "%lld%s x %lld x %lld voxels%s, %lld channels, %lld k steps a stage%s%s%s",
+    std::snprintf(text, sizeof text, "%lld%s x %lld x %lld voxels%s, %lld channels, %lld k steps a stage%s%s%s%s",
                   number(images), slices > 1 ? " slices" : "", number(h), number(w), blocks_w > 0 ? " in blocks" : "",
                   number(dst_channels), number(steps), store == StreamStore::staged ? ", staged" : "",
-                  own_weights ? ", own weights" : "", keeps ? ", kept" : "");
+                  seams ? " with seams" : "", own_weights ? ", own weights" : "", keeps ? ", kept" : "");
     return text;
 }
 

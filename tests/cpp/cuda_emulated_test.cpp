@@ -176,6 +176,7 @@ struct GatherCase {
     bool interleaved = false;
     bool cut = false; ///< rows are
     bool keeps = false;
+    bool seams = false;
 };
 
 constexpr GatherCase kGatherCases[] = {
@@ -215,6 +216,12 @@ constexpr GatherCase kGatherCases[] = {
      false, true},
     {"n3 ci8 co8 1x3x8 k3x3x3 s3x1x1 p1x1x1 op2x0x0 tf32", "the same, slices that no step reads", false, false, false,
      true},
+    {"n1 ci16 co72 3x5x16 k3 s2 p1 bf16", "rows that meet within sectors", false, false, false, false, true},
+    {"n2 ci8 co20 3x6x8 k3 s2 p1 tf32", "the same in fp32, several items", false, false, false, false, true},
+    {"n2 ci16 co20 3x4x15 k3 s2 p1 f16", "the same, an odd number of voxels", false, false, false, true, true},
+    {"n1 ci16 co8 4x5x16 k3x4x4 s1x2x1 p1 bf16", "the same, stride 1 along W", false, false, false, true, true},
+    {"n1 ci8 co8 2x5x8 k3x3x4 p1 tf32", "the same, stride 1", false, false, false, false, true},
+    {"n1 ci16 co8 2x4x16 k3x5x3 s1x3x2 p1 f16", "the same, three phases along H", false, false, false, false, true},
 };
 
 void PrintTo(const GatherCase& one, std::ostream* text) {
@@ -226,7 +233,8 @@ StreamChoice gathering(const Problem& problem, const GatherCase& kind) {
     StreamChoice choice{StreamTables(problem, rows, StreamForm::gather), {}};
     each_gather_tile(problem, choice.tables, small_hopper(), [&](const StreamTile& tile) {
         const bool same = (tile.images > 1) == kind.images && tile.interleaved == kind.interleaved &&
-                          (tile.w < choice.tables.q_end[2]) == kind.cut && tile.keeps == kind.keeps;
+                          (tile.w < choice.tables.q_end[2]) == kind.cut && tile.keeps == kind.keeps &&
+                          tile.seams == kind.seams;
         if (same && (choice.tile.clocks <= 0 || tile.clocks < choice.tile.clocks)) choice.tile = tile;
     });
     return choice;

@@ -113,7 +113,9 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
                 pipe.weights.skip(w, taps.count * kChunks * item.passes() * kTapGroups);
                 continue;
             }
+            const Slice slice = slice_of(args, item, step.d(), step.d() < args.dst_d);
             clear(acc);
+            if constexpr (kSeams) clear_seams(args, output, item, slice);
             pipe.turns.wait(steps);
             if constexpr (kKeeps) kept.give_back_before(pipe, step.q);
             if (taps.count > 0) {
@@ -123,7 +125,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
                 pipe.turns.give(steps);
             }
             if constexpr (kKeeps) kept.give_back_after(pipe, item, index);
-            store_step(acc, args, output, item, pipe, places, slice_of(args, item, step.d(), step.d() < args.dst_d));
+            store_step(acc, args, output, item, pipe, places, slice);
         }
     }
     if constexpr (kKeeps) kept.give_back_until(pipe, kept.end);

@@ -1,14 +1,45 @@
 #pragma once
 
 // Gathered rows of any length, in NCDHW. Where they are no multiples of a lane's vector, rows begin anywhere between
-// two of them. A warp puts a row of 8 of its channels into its own part of shared memory, vector by vector, and takes it
-// out one output for each lane, so that neighbours go to dst together wherever they begin.
+// two of them. A warp puts a row of 8 of its channels into its own part of shared memory, vector by vector, and takes
+// it out one output for each lane, so that neighbours go to dst together wherever they begin.
+//
+// Where two rows meet within a sector (kSeams), each stores a part of it: a seam. A part takes memory much longer than
+// all, unless the sector is in the L2 cache. So before the products of a slice's first rows, zeros go to its seams.
 #include "gather_store.cuh"
 
 namespace {
 
 constexpr int kRowOutputs = kTileW * kStrideW;     // of a row of the tile
 constexpr int kRowTurns = (kRowOutputs + 31) / 32; // in which a warp sends it
+
+/// Puts zeros into the sectors of a tensor in which rows of a tile meet, four lanes for each: all are stored later, by
+/// this warpgroup or by another one in its turn.
+__device__ __forceinline__ void clear_seams(const StreamArgs& args, const Item& item, const Slice& slice,
+                                            Storage* tensor) {
+    constexpr int kSector = 32, kRows = kTileH * kStrideH;
+    const uint32_t zeros[2] = {0, 0};
+    const int lane = threadIdx.x % 32, first = item.q_h * kStrideH;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int c = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4;
+        const Storage* start = tensor + (slice.index + c * slice.stride + first * args.dst_w);
+#pragma unroll
+        for (int row = 1; row < kRows; ++row) {
+            const uint64_t border = reinterpret_cast<uint64_t>(start + row * args.dst_w);
+            const bool seam = slice.has(c) && first + row < args.dst_h && border % kSector != 0;
+            ptx::store_if(seam, reinterpret_cast<void*>(border / kSector * kSector + lane % 4 * 8), zeros);
+        }
+    }
+}
+
+__device__ __forceinline__ void clear_seams(const StreamArgs& args, const Output& output, const Item& item,
+                                            const Slice& slice) {
+    if (item.row_set > 0) return;
+    if constexpr (kSavesPreactivation) clear_seams(args, item, slice, output.preactivation);
+    clear_seams(args, item, slice, output.dst);
+    __syncwarp();
+}
 
 /// A row of dst that the tile has, the same in all channels.
 struct TileRow {

@@ -28,6 +28,7 @@
 //   kStore kLaneChannels kAligned                   how dst is stored: see stream_store.cuh
 //   kStagedBytes kStagedColumns kStagedBuffers      of a channel's outputs in shared memory; see stream_staged.cuh and
 //                                                   gather_rows.cuh
+//   kSeams                                          gathered: rows of dst meet within sectors; see gather_rows.cuh
 //   kSmallDst                                       dst has fewer than 2^31 elements
 //   kLastRows kLastColumns                          phases of the last q along H and W that exist
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
@@ -281,8 +282,8 @@ struct WalkOf<true> {
 using SourceWalk = typename WalkOf<kGathered && !kKeeps>::Type;
 using WeightWalk = typename WalkOf<kGathered>::Type;
 
-/// One of a ring of buffers, and how often all were passed before. Counted on from one to the next: to divide takes long
-/// where it is waited for.
+/// One of a ring of buffers, and how often all were passed before. Counted on from one to the next: to divide takes
+/// long where it is waited for.
 struct RingPlace {
     int index = 0, round = 0;
 };
