@@ -88,7 +88,7 @@ void expect_within_limits(const Problem& problem, const StreamTables& tables, co
     const StreamArgs args = stream_arguments(problem, tables, tile);
     EXPECT_EQ(args.rest, stream_items(problem, tables, tile) * stream_depth(tables, tile)) << where;
     EXPECT_GE(tile.ctas * tile.share, args.rest) << where << ": steps are left over";
-    if (tile.seams) EXPECT_EQ(tile.share % problem.stride[1], 0) << where << ": rows that meet are of two CTAs";
+    EXPECT_EQ(tile.seams ? tile.share % problem.stride[1] : 0, 0) << where << ": rows that meet are of two CTAs";
     EXPECT_LT((tile.ctas - 1) * tile.share, args.rest) << where << ": a CTA has none";
 }
 
