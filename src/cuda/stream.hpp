@@ -168,7 +168,7 @@ struct StreamTile {
     bool gathered;     ///< as the tables say
     bool keeps;        ///< gathered: a slice of src stays in its stages for all steps that read it
     bool trades;       ///< gathered: lanes trade, to store four voxels at once instead of two
-    bool seams;        ///< gathered: rows of dst, which the tile has whole, meet within sectors
+    bool seams;        ///< gathered: sectors in which rows of dst meet are cleared before these are stored
     bool interleaved;  ///< images are side by side in each row
     int64_t tail;      ///< positions behind all rows that are read as the halo of a next one
     int64_t positions; ///< that a staged plane has room for

@@ -28,7 +28,7 @@
 //   kStore kLaneChannels kAligned                   how dst is stored: see stream_store.cuh
 //   kStagedBytes kStagedColumns kStagedBuffers      of a channel's outputs in shared memory; see stream_staged.cuh and
 //                                                   gather_rows.cuh
-//   kSeams                                          gathered: rows of dst meet within sectors; see gather_rows.cuh
+//   kSeams                                          sectors in which rows of dst meet are cleared: see gather_rows.cuh
 //   kSmallDst                                       dst has fewer than 2^31 elements
 //   kLastRows kLastColumns                          phases of the last q along H and W that exist
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
