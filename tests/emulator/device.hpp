@@ -94,9 +94,6 @@ extern unsigned char shared[];
 inline void __syncthreads() {
     emulator::meet(emulator::kAllThreads, blockDim.x);
 }
-inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t bits) {
-    return static_cast<uint32_t>((static_cast<uint64_t>(high) << 32 | low) >> bits);
-}
 inline void __syncwarp() {
     emulator::meet(emulator::kFirstWarp + threadIdx.x / 32, 32);
 }

@@ -4,8 +4,8 @@
 // two of them. A warp puts a row of 8 of its channels into its own part of shared memory, vector by vector, and takes
 // it out one output for each lane, so that neighbours go to dst together wherever they begin.
 //
-// Where two rows meet within a sector (kSeams), each stores a part of it: a seam. A part takes memory much longer than
-// all, unless the sector is in the L2 cache. So before the products of a slice's first rows, zeros go to its seams.
+// Where two rows meet within a sector, a seam, each stores a part of it, which is slow unless the L2 cache has the
+// sector. With kSeams, zeros go to all seams of a slice before the products of its first rows.
 #include "gather_store.cuh"
 
 namespace {

@@ -28,7 +28,7 @@ __device__ __forceinline__ int weight_copies(int group) {
     return kWindows ? kSteps * kParts * group_uses(group) * kDPhases : 1;
 }
 
-/// Packed weights that groups of taps share out, one behind the other: of a pass.
+/// Bytes of the packed weights of some uses, which lie one behind the other through the groups of a pass.
 __device__ __forceinline__ constexpr int packed_bytes(int uses) {
     return uses * (kSteps * kParts) * kPackedBlockBytes;
 }
