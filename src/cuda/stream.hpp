@@ -169,6 +169,7 @@ struct StreamTile {
     bool keeps;        ///< gathered: a slice of src stays in its stages for all steps that read it
     bool trades;       ///< gathered: lanes trade, to store four voxels at once instead of two
     bool seams;        ///< gathered: sectors in which rows of dst meet are cleared before these are stored
+    bool pieces;       ///< gathered: the rows of all phases along H are stored together, by a warpgroup of its own
     bool interleaved;  ///< images are side by side in each row
     int64_t tail;      ///< positions behind all rows that are read as the halo of a next one
     int64_t positions; ///< that a staged plane has room for
@@ -198,6 +199,8 @@ struct StreamTile {
         if (gathered) return kStreamConsumers * 4 * 8 * staged_bytes; // 8 channels for each warp
         return kStagedBuffers * staged_columns * 4 * staged_bytes;
     }
+    /// Of a CTA: warpgroups that multiply, one that fills the stages, and one that sends pieces.
+    int64_t threads() const { return (kStreamConsumers + (pieces ? 2 : 1)) * 128; }
     /// Positions between the cores of a product.
     int64_t core_stride() const { return blocks_w > 0 ? pitch : 8; }
     /// Positions from a row, and from an image, to the next.

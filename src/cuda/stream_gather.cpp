@@ -30,6 +30,10 @@ StreamStore choose_store(const Problem& problem) {
 void set_staged(StreamTile& tile, const Problem& problem) {
     tile.staged_bytes = 0;
     if (tile.store != StreamStore::staged) return;
+    const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
+    // A piece begins as far from a multiple of 16 bytes as in dst, and its last ones are loaded in eights.
+    if (tile.pieces) tile.staged_bytes = round_up(tile.h * problem.stride[1] * row, 128) + 32;
+    if (tile.pieces) return;
     const int64_t vector = 2 * problem.stride[2] * bytes_per_element(problem.dtype);
     tile.staged_bytes = round_up(cuts(tile.w, 2) * vector, 128) + 4 * vector;
 }
@@ -39,6 +43,11 @@ bool has_seams(const StreamTile& tile, const Problem& problem, const StreamTable
     constexpr int64_t kSector = 32;
     return tile.store == StreamStore::staged && tile.w >= tables.q_end[2] && tile.h * problem.stride[1] > 1 &&
            problem.dst()[2] * bytes_per_element(problem.dtype) >= kSector;
+}
+
+/// Whether the rows of all phases along H are pieces of dst.
+bool has_pieces(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    return has_seams(tile, problem, tables) && stream_is_16_bit(problem) && tables.row_sets.size() > 1;
 }
 
 /// Positions whose outputs a lane stores at once, of which rows are multiples.
@@ -141,12 +150,13 @@ void consider_stored(StreamTile tile, const Problem& problem, const StreamTables
     }
 }
 
-/// Seams are worth it where storing takes longer than the products.
+/// Seams and pieces are worth it where storing takes longer than the products.
 void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
               const KeepTile& keep) {
     consider_stored(tile, problem, tables, device, keep);
-    tile.seams = has_seams(tile, problem, tables);
-    if (tile.seams) consider_stored(tile, problem, tables, device, keep);
+    tile.pieces = has_pieces(tile, problem, tables);
+    tile.seams = !tile.pieces && has_seams(tile, problem, tables);
+    if (tile.pieces || tile.seams) consider_stored(tile, problem, tables, device, keep);
 }
 
 /// Rows of one image, whole or cut; or several whole images.

@@ -30,6 +30,7 @@ double store_clocks(const StreamTile& tile, const Problem& problem) {
     const bool one = problem.stride[2] == 1;
     if (problem.channels_last()) return outputs * (one ? 0.08 + 0.085 * bytes : 0.06 + 0.054 * bytes);
     if (tile.seams) return outputs * (0.105 + 0.0725 * bytes);
+    if (tile.pieces) return outputs * 0.2;
     if (tile.store == StreamStore::staged) return outputs * (0.2 + 0.062 * bytes);
     return outputs * (one ? 0.03 + 0.11 * bytes : 0.15 + 0.04 * bytes);
 }
@@ -85,6 +86,50 @@ double step_clocks(const StreamTile& tile, const Problem& problem, const StreamT
     return cut_factor(tile, problem, tables) * (longer + 0.27 * shorter * shorter / longer);
 }
 
+/// How much longer a step takes where CTAs do not walk side by side.
+double alone_factor(const StreamTile& tile, const Problem& problem) {
+    if (tile.pieces) return 1.15;
+    if (tile.seams) return 1.2;
+    return problem.channels_last() ? 1.015 : 1.035;
+}
+
+/// What CTAs take of the steps: items, and shares of those that are left over.
+struct Shares {
+    int64_t ctas, whole_items, share;
+};
+
+/// As many CTAs as there are multiprocessors, and shares of the steps of items that are not one for each.
+Shares equal_shares(int64_t items, int64_t depth, int64_t multiprocessors, int64_t together) {
+    const int64_t whole = depth > 0 ? items / multiprocessors * multiprocessors : 0, rest = (items - whole) * depth;
+    if (whole > 0 && rest == 0) return {multiprocessors, whole, 0};
+    const int64_t share = std::max(round_up(cuts(rest, multiprocessors), together), together);
+    return {whole > 0 ? multiprocessors : std::max<int64_t>(cuts(rest, share), 1), whole, share};
+}
+
+/// Items only, for as few CTAs as take no more of them.
+Shares whole_shares(int64_t items, int64_t multiprocessors) {
+    return {cuts(items, cuts(items, multiprocessors)), items, 0};
+}
+
+/// Sets what CTAs take, such that the products and stores take the least clocks, and these. CTAs with whole items walk
+/// along D side by side, so that what they write of neighbouring rows meets in the L2 cache.
+void choose_shares(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t multiprocessors) {
+    const int64_t items = stream_items(problem, tables, tile), depth = stream_depth(tables, tile);
+    const int64_t together = tile.seams || tile.pieces ? static_cast<int64_t>(tables.row_sets.size()) : 1;
+    const double step = step_clocks(tile, problem, tables), alone = step * alone_factor(tile, problem);
+    const auto clocks = [&](const Shares& shares) {
+        return static_cast<double>(cuts(shares.whole_items, shares.ctas) * depth) * step +
+               static_cast<double>(shares.share) * alone;
+    };
+    Shares best = equal_shares(items, depth, multiprocessors, together);
+    if (items * depth > 0 && clocks(whole_shares(items, multiprocessors)) < clocks(best))
+        best = whole_shares(items, multiprocessors);
+    tile.ctas = best.ctas;
+    tile.whole_items = best.whole_items;
+    tile.share = best.share;
+    tile.clocks = clocks(best);
+}
+
 } // namespace
 
 int64_t least_kept_stages(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
@@ -93,16 +138,10 @@ int64_t least_kept_stages(const StreamTile& tile, const Problem& problem, const 
 
 void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
     constexpr double kLaunch = 12000, kPackedByte = 0.001;
-    const int64_t slices = stream_items(problem, tables, tile) * stream_depth(tables, tile);
-    tile.whole_items = 0;
-    // Rows that meet are of one CTA.
-    const int64_t together = tile.seams ? static_cast<int64_t>(tables.row_sets.size()) : 1;
-    tile.share = std::max(round_up(cuts(slices, multiprocessors), together), together);
-    tile.ctas = std::max<int64_t>(cuts(slices, tile.share), 1);
+    choose_shares(tile, problem, tables, multiprocessors);
     const double first = static_cast<double>(least_kept_stages(tile, problem, tables)) * bringing_clocks(tile, problem);
-    tile.clocks = static_cast<double>(tile.share) * step_clocks(tile, problem, tables) + kLaunch +
-                  (tile.keeps ? first : 0) +
-                  kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
+    tile.clocks += kLaunch + (tile.keeps ? first : 0) +
+                   kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
 }
 
 } // namespace tconv3d::cuda

@@ -125,12 +125,13 @@ void add_tap_rows(Prelude& prelude, const Problem& problem, const StreamTables& 
 void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     const Extents dst = problem.dst();
     // Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168 for
-    // each of 384 threads: more would wait for ever. Those that read src need some for addresses.
-    constexpr int64_t kAllRegisters = 3 * 168;
+    // each of 384 threads, 128 of 512: more would wait for ever. Those that read src need some for addresses.
+    const int64_t all_registers = tile.pieces ? 4 * 128 : 3 * 168, sender_registers = tile.pieces ? 48 : 0;
     const int64_t sums = stream_sums(tables, tile);
     const bool gathered = tables.form == StreamForm::gather;
     const bool arranges = tile.source != StreamSource::cores;
-    const int64_t consumer_registers = gathered                              ? (sums <= 120 ? 208
+    const int64_t consumer_registers = tile.pieces                           ? 200
+                                       : gathered                            ? (sums <= 120 ? 208
                                                                                 : arranges  ? 216
                                                                                             : 224)
                                        : tile.source == StreamSource::global ? (sums <= 140 ? 208 : 224)
@@ -148,6 +149,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .flag("kKeeps", tile.keeps)
         .flag("kTrades", tile.trades)
         .flag("kSeams", tile.seams)
+        .flag("kPieces", tile.pieces)
         .flag("kContiguous", gathered && gather_is_contiguous(problem, tile))
         .constant("kLastRows", dst[1] - (dst[1] - 1) / problem.stride[1] * problem.stride[1])
         .constant("kLastColumns", dst[2] - (dst[2] - 1) / problem.stride[2] * problem.stride[2])
@@ -156,7 +158,8 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kMTiles", tile.m_tiles)
         .constant("kConsumers", kStreamConsumers)
         .constant("kConsumerRegisters", consumer_registers)
-        .constant("kProducerRegisters", kAllRegisters - 2 * consumer_registers)
+        .constant("kProducerRegisters", all_registers - sender_registers - 2 * consumer_registers)
+        .constant("kSenderRegisters", sender_registers)
         .constant("kImages", tile.images)
         .constant("kSlices", tile.slices)
         .constant("kTileH", tile.h)

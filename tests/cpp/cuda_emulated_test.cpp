@@ -177,6 +177,7 @@ struct GatherCase {
     bool cut = false; ///< rows are
     bool keeps = false;
     bool seams = false;
+    bool pieces = false;
 };
 
 constexpr GatherCase kGatherCases[] = {
@@ -216,12 +217,19 @@ constexpr GatherCase kGatherCases[] = {
      false, true},
     {"n3 ci8 co8 1x3x8 k3x3x3 s3x1x1 p1x1x1 op2x0x0 tf32", "the same, slices that no step reads", false, false, false,
      true},
-    {"n1 ci16 co72 3x5x16 k3 s2 p1 bf16", "rows that meet within sectors", false, false, false, false, true},
-    {"n2 ci8 co20 3x6x8 k3 s2 p1 tf32", "the same in fp32, several items", false, false, false, false, true},
-    {"n2 ci16 co20 3x4x15 k3 s2 p1 f16", "the same, an odd number of voxels", false, false, false, true, true},
-    {"n1 ci16 co8 4x5x16 k3x4x4 s1x2x1 p1 bf16", "the same, stride 1 along W", false, false, false, true, true},
+    {"n2 ci8 co20 3x6x8 k3 s2 p1 tf32", "rows that meet within sectors", false, false, false, false, true},
     {"n1 ci8 co8 2x5x8 k3x3x4 p1 tf32", "the same, stride 1", false, false, false, false, true},
-    {"n1 ci16 co8 2x4x16 k3x5x3 s1x3x2 p1 f16", "the same, three phases along H", false, false, false, false, true},
+    {"n1 ci16 co8 2x5x16 k3x3x4 f16", "the same in 16 bits", false, false, false, false, true},
+    {"n1 ci8 co8 2x4x16 k3x5x3 s1x3x2 p1 tf32", "the same, three phases along H", false, false, false, false, true},
+    {"n1 ci16 co72 3x5x16 k3 s2 p1 bf16", "pieces of many rows", false, false, false, false, false, true},
+    {"n2 ci16 co20 3x4x15 k3 s2 p1 f16", "the same, an odd number of voxels", false, false, false, true, false, true},
+    {"n1 ci16 co8 4x5x16 k3x4x4 s1x2x1 p1 bf16", "the same, stride 1 along W", false, false, false, true, false, true},
+    {"n1 ci16 co8 2x4x16 k3x5x3 s1x3x2 p1 f16", "the same, three phases along H", false, false, false, false, false,
+     true},
+    {"n1 ci16 co8 3x3x18 k1x3x3 s2 p1 op1x0x0 bf16", "the same, slices without taps", false, false, false, true, false,
+     true},
+    {"n1 ci16 co8 2x4x16 k3x3x4 s2 p1x1x0 f16", "the same, rows of even length", false, false, false, true, false,
+     true},
 };
 
 void PrintTo(const GatherCase& one, std::ostream* text) {
@@ -234,7 +242,7 @@ StreamChoice gathering(const Problem& problem, const GatherCase& kind) {
     each_gather_tile(problem, choice.tables, small_hopper(), [&](const StreamTile& tile) {
         const bool same = (tile.images > 1) == kind.images && tile.interleaved == kind.interleaved &&
                           (tile.w < choice.tables.q_end[2]) == kind.cut && tile.keeps == kind.keeps &&
-                          tile.seams == kind.seams;
+                          tile.seams == kind.seams && tile.pieces == kind.pieces;
         if (same && (choice.tile.clocks <= 0 || tile.clocks < choice.tile.clocks)) choice.tile = tile;
     });
     return choice;

@@ -55,7 +55,12 @@ void expect_reads_zeros(const Problem& problem, const StreamTables& tables, cons
 void expect_rows_stored(const Problem& problem, const StreamTile& tile, const std::string& where) {
     if (problem.channels_last()) return;
     const int64_t stride = problem.stride[2];
-    if (tile.store == StreamStore::staged) {
+    if (tile.pieces) {
+        const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
+        EXPECT_GE(row, 32) << where << ": no aligned vector between the ends";
+        EXPECT_GE(tile.staged_bytes, 15 + tile.h * problem.stride[1] * row + 14) << where << ": loads another channel";
+        EXPECT_EQ(tile.staged_bytes % 16, 0) << where;
+    } else if (tile.store == StreamStore::staged) {
         const int64_t positions = tile.w + tile.w % 2;
         EXPECT_GE(tile.staged_bytes, positions * stride * bytes_per_element(problem.dtype)) << where;
         EXPECT_EQ(tile.staged_bytes % 16, 0) << where;
@@ -86,10 +91,14 @@ void expect_within_limits(const Problem& problem, const StreamTables& tables, co
         EXPECT_LE(tile.stages, 16) << where << ": no room for barriers";
     }
     const StreamArgs args = stream_arguments(problem, tables, tile);
-    EXPECT_EQ(args.rest, stream_items(problem, tables, tile) * stream_depth(tables, tile)) << where;
+    const int64_t depth = stream_depth(tables, tile);
+    EXPECT_EQ(args.whole_items * depth + args.rest, stream_items(problem, tables, tile) * depth) << where;
     EXPECT_GE(tile.ctas * tile.share, args.rest) << where << ": steps are left over";
-    EXPECT_EQ(tile.seams ? tile.share % problem.stride[1] : 0, 0) << where << ": rows that meet are of two CTAs";
-    EXPECT_LT((tile.ctas - 1) * tile.share, args.rest) << where << ": a CTA has none";
+    EXPECT_EQ(tile.seams || tile.pieces ? tile.share % problem.stride[1] : 0, 0)
+        << where << ": rows that meet are of two CTAs";
+    EXPECT_LE(tile.ctas, kHopper.multiprocessors) << where;
+    const bool all_have_work = args.whole_items >= tile.ctas || (tile.ctas - 1) * tile.share < args.rest;
+    EXPECT_TRUE(all_have_work) << where << ": a CTA has none";
 }
 
 TEST(GatherTile, StaysWithinTheMachine) {

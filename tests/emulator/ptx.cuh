@@ -70,6 +70,10 @@ void store_shared_if(bool wanted, uint32_t shared_dst, const Value& value) {
     if (wanted) store_shared(shared_dst, value);
 }
 
+inline void store_shared_half_if(bool wanted, uint32_t shared_dst, uint32_t word) {
+    store_shared_if(wanted, shared_dst, static_cast<uint16_t>(word));
+}
+
 template <typename Words>
 void store_if(bool wanted, void* dst, const Words& words) {
     if (wanted) std::memcpy(dst, &words, sizeof words);

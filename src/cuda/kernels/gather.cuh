@@ -4,6 +4,7 @@
 //
 // The warpgroups take turns: while one stores a slice, the other one multiplies the next.
 // Constants: see stream_shape.cuh, gather_store.cuh and output.cuh; and wgmmas<Group>().
+#include "gather_pieces.cuh"
 #include "gather_rows.cuh"
 #include "stream_roles.cuh"
 
@@ -82,8 +83,10 @@ __device__ __forceinline__ auto step_stages(const KeptSlices& kept, const Step& 
 
 __device__ __forceinline__ void store_step(const Accumulators& acc, const StreamArgs& args, const Output& output,
                                            const Item& item, const Pipeline& pipe, const VectorPlaces& places,
-                                           const Slice& slice) {
-    if constexpr (kStore == kStoreStaged) {
+                                           const Slice& slice, int step) {
+    if constexpr (kPieces) {
+        stage_pieces(acc, args, output, item, pipe, slice, step / kRowSets);
+    } else if constexpr (kStore == kStoreStaged) {
         store_gathered_rows(acc, args, output, item, pipe, slice);
     } else {
         store_gathered(acc, output, places.of_rows(item), slice);
@@ -115,7 +118,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
             }
             const Slice slice = slice_of(args, item, step.d(), step.d() < args.dst_d);
             clear(acc);
-            if constexpr (kSeams) clear_seams(args, output, item, slice);
+            if (kSeams && index % kRowSets == 0) clear_seams(args, output, item, slice);
             pipe.turns.wait(steps);
             if constexpr (kKeeps) kept.give_back_before(pipe, step.q);
             if (taps.count > 0) {
@@ -125,7 +128,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
                 pipe.turns.give(steps);
             }
             if constexpr (kKeeps) kept.give_back_after(pipe, item, index);
-            store_step(acc, args, output, item, pipe, places, slice);
+            store_step(acc, args, output, item, pipe, places, slice, steps);
         }
     }
     if constexpr (kKeeps) kept.give_back_until(pipe, kept.end);
@@ -136,5 +139,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     stream_fwd(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ StreamArgs args,
                const __grid_constant__ Output output) {
-    run_roles(map, args, [&](const Pipeline& pipe) { consume(args, output, pipe); });
+    run_roles(
+        map, args, [&](const Pipeline& pipe) { consume(args, output, pipe); },
+        [&](const Pipeline& pipe) { send_pieces(args, output, pipe, threadIdx.x / 32 % 4); });
 }

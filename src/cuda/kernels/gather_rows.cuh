@@ -35,7 +35,6 @@ __device__ __forceinline__ void clear_seams(const StreamArgs& args, const Item& 
 
 __device__ __forceinline__ void clear_seams(const StreamArgs& args, const Output& output, const Item& item,
                                             const Slice& slice) {
-    if (item.row_set > 0) return;
     if constexpr (kSavesPreactivation) clear_seams(args, item, slice, output.preactivation);
     clear_seams(args, item, slice, output.dst);
     __syncwarp();
@@ -122,13 +121,12 @@ __device__ __forceinline__ void store_rows(const Accumulators& acc, const Stream
     if constexpr (Row < kTileH) {
         const int first = threadIdx.x / 32 % 4 * 16 + Half * 8, c = first + threadIdx.x % 32 / 4;
         const WarpRows rows = {slice, TileRow(args, item, Row), first, shared};
-        const auto biased = [&](float sum) { return kHasBias ? sum + bias : sum; };
         if constexpr (kSavesPreactivation)
             store_staged_row<Half, Row>(acc, output.preactivation, rows,
-                                        [&](float sum, int, bool) { return biased(sum); });
+                                        [&](float sum, int, bool) { return biased(sum, bias); });
         const Index start = slice.index + c * slice.stride + rows.row.offset;
         store_staged_row<Half, Row>(acc, output.dst, rows, [&](float sum, int place, bool exists) {
-            return lane_value(biased(sum), output, exists && slice.has(c), slice.channel + c, start + place);
+            return lane_value(biased(sum, bias), output, exists && slice.has(c), slice.channel + c, start + place);
         });
         store_rows<Half, Row + 1>(acc, args, output, item, shared, slice, bias);
     }

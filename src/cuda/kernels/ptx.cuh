@@ -154,6 +154,12 @@ __device__ __forceinline__ void store_shared_if(bool wanted, uint32_t shared_dst
                  "r"(shared_dst), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
 }
 
+/// The low half of a word.
+__device__ __forceinline__ void store_shared_half_if(bool wanted, uint32_t shared_dst, uint32_t word) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.shared.b16 [%1], %2;}" ::"r"(int(wanted)), "r"(shared_dst),
+                 "h"(static_cast<uint16_t>(word)));
+}
+
 // ---- Asynchronous copies by the computing threads ----
 
 /// Copies 16 bytes between addresses aligned to it, past L1.

@@ -52,5 +52,5 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     stream_fwd(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ StreamArgs args,
                const __grid_constant__ Output output) {
-    run_roles(map, args, [&](const Pipeline& pipe) { consume(args, output, pipe); });
+    run_roles(map, args, [&](const Pipeline& pipe) { consume(args, output, pipe); }, [](const Pipeline&) {});
 }

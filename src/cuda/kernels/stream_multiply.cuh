@@ -164,19 +164,20 @@ __device__ __forceinline__ void give_back_weights(const Pipeline& pipe, RingPlac
 }
 
 /// Multiplies a stage of src with all groups of taps, in all passes of a set of phases along H. `w` is the stage of
-/// weights. While one group is multiplied, the one before it is given back.
-template <int Set, int Index>
-__device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, RingPlace& w,
-                                               bool first) {
+/// weights. While one group is multiplied, the one before it is given back. Calls `filled` when the last group is there.
+template <int Set, int Index, typename Filled>
+__device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, RingPlace& w, bool first,
+                                               Filled filled) {
     constexpr int kPass = kSetPass[Set] + Index / kTapGroups;
     if constexpr (kPass < kSetPass[Set + 1]) {
         wait_weights(pipe, w);
+        if constexpr (Index + 1 == (kSetPass[Set + 1] - kSetPass[Set]) * kTapGroups) filled();
         multiply_group<Index % kTapGroups>(acc, pipe.src.at(s) + kPassOffset[kPass] * 16, pipe.weights.at(w));
         wait_products<1>();
         if (Index > 0 || !first) give_back_weights(pipe, pipe.weights.before(w));
         if (Index == 0 && !first && !kKeeps) give_back(pipe.src.freed(s - 1));
         pipe.weights.next(w);
-        multiply_stage<Set, Index + 1>(acc, pipe, s, w, first);
+        multiply_stage<Set, Index + 1>(acc, pipe, s, w, first, filled);
     }
 }
 
@@ -207,13 +208,13 @@ struct RunningStages {
     __device__ __forceinline__ void end(const Pipeline& pipe) const { give_back(pipe.src.freed(s - 1)); }
 };
 
-/// The stages of some slices of src, one after another; w is the stage of weights. Calls `issued` when all their
-/// products are under way.
-template <int Set, typename Stages, typename Issued>
+/// The stages of some slices of src, one after another; w is the stage of weights. Calls `filled` when all there is to
+/// multiply is in shared memory, and all products but those of the last group are under way.
+template <int Set, typename Stages, typename Filled>
 __device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipeline& pipe, const Item& item, int slices,
-                                                Stages stages, RingPlace& w, Issued issued) {
+                                                Stages stages, RingPlace& w, Filled filled) {
     if constexpr (Set + 1 < kRowSets) {
-        if (item.row_set != Set) return multiply_slices<Set + 1>(acc, pipe, item, slices, stages, w, issued);
+        if (item.row_set != Set) return multiply_slices<Set + 1>(acc, pipe, item, slices, stages, w, filled);
     }
 #pragma unroll 1
     for (int chunk = 0; chunk < slices * kChunks; ++chunk, stages.next()) {
@@ -223,10 +224,11 @@ __device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipelin
             Accumulators group;
             multiply_stage_rounded<0>(acc, group, pipe, s, w);
         } else {
-            multiply_stage<Set, 0>(acc, pipe, s, w, chunk == 0);
+            multiply_stage<Set, 0>(acc, pipe, s, w, chunk == 0, [&] {
+                if (chunk + 1 == slices * kChunks) filled();
+            });
         }
     }
-    issued();
     if constexpr (kParts == 1) {
         wait_products<0>();
         give_back_weights(pipe, pipe.weights.before(w));

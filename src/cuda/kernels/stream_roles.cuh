@@ -1,6 +1,7 @@
 #pragma once
 
-// Who does what in a CTA: one warpgroup fills the stages (two of its warps copy, two arrange), the others consume them.
+// Who does what in a CTA: one warpgroup fills the stages (two of its warps copy, two arrange), others consume them, and
+// one may send what these have staged.
 #include "stream_arrange.cuh"
 
 namespace {
@@ -18,6 +19,8 @@ __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
     init(pipe.raw, 1, kArrangingWarps);
     if constexpr (kGathered) {
         for (int step = 0; step < kConsumers; ++step) ptx::barrier_init(pipe.turns.given(step), 4);
+        constexpr int kWarps = kPieces ? 4 : 0;
+        for (int warp = 0; warp < kWarps; ++warp) init(pipe.pieces_of(warp), kRowSets, 1);
     }
     if constexpr (kWgmma) ptx::fence_barrier_init();
 }
@@ -49,14 +52,18 @@ __device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
     if constexpr (kWgmma) ptx::fence_shared_async();
 }
 
-template <typename Consume>
-__device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const StreamArgs& args, Consume consume) {
+template <typename Consume, typename Send>
+__device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const StreamArgs& args, Consume consume,
+                                          Send send) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const Pipeline pipe(ptx::shared_address(shared));
     if (threadIdx.x == 0) init_barriers(pipe);
     if constexpr (kTail > 0 || kWhole) clear_halo(pipe);
     __syncthreads();
-    if (threadIdx.x >= kConsumers * 128) {
+    if (kPieces && threadIdx.x >= (kConsumers + 1) * 128) {
+        if constexpr (kPieces) ptx::give_registers<kSenderRegisters>();
+        send(pipe);
+    } else if (threadIdx.x >= kConsumers * 128) {
         if constexpr (kWgmma) ptx::give_registers<kProducerRegisters>();
         fill(args, map, pipe);
     } else {

@@ -29,6 +29,8 @@
 //   kStagedBytes kStagedColumns kStagedBuffers      of a channel's outputs in shared memory; see stream_staged.cuh and
 //                                                   gather_rows.cuh
 //   kSeams                                          sectors in which rows of dst meet are cleared: see gather_rows.cuh
+//   kPieces                                         rows of dst are sent together, by a warpgroup of its own: see
+//                                                   gather_pieces.cuh
 //   kSmallDst                                       dst has fewer than 2^31 elements
 //   kLastRows kLastColumns                          phases of the last q along H and W that exist
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
@@ -50,7 +52,8 @@ constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceG
 constexpr int kStoreVoxel = 0, kStorePairs = 1, kStoreQuads = 2, kStoreStaged = 3, kStoreChannels = 4;
 
 constexpr int kWordChannels = kChannelStep / 8;  // channels in 32 bits
-constexpr int kThreads = (kConsumers + 1) * 128; // beside consumers, a warpgroup that fills the stages
+// Beside consumers, a warpgroup that fills the stages, and one that sends pieces.
+constexpr int kThreads = (kConsumers + (kPieces ? 2 : 1)) * 128;
 constexpr int kPlaneBytes = kPositions * 16;
 constexpr int kPartBytes = 2 * kSteps * kPlaneBytes;
 constexpr int kStageBytes = kParts * kPartBytes;
@@ -178,11 +181,13 @@ struct Items {
 };
 
 /// Where sums are gathered, what q along D counts is a step: for each q, the phases along D, and for each of them those
-/// along H, whose rows share sectors. A step makes one slice of dst, of some rows.
+/// along H, whose rows share sectors. A step makes one slice of dst, of some rows. Of two phases along H the first has
+/// more taps: the next two steps have them in the other order, so that no warpgroup always has the longer ones.
 struct Step {
     int q, row_set, phase;
     __device__ __forceinline__ explicit Step(int index) {
         row_set = take(index, kRowSets);
+        if constexpr (kRowSets == 2) row_set ^= index & 1;
         phase = take(index, kStrideD);
         q = index;
     }
@@ -358,6 +363,11 @@ struct Pipeline {
         raw = {weights.data + kWeightStages * kWeightStageBytes, barriers + 512, kRawBytes, kRawStages};
         turns = {barriers + 768};
         end = raw.data + kRawStages * kRawBytes;
+    }
+    /// Where the channels of a warp are staged, 8 in each buffer: see gather_pieces.cuh.
+    __device__ __forceinline__ Buffers pieces_of(int warp) const {
+        constexpr int kBytes = 8 * kStagedBytes, kCount = 2;
+        return {end + kOverread + warp * (kCount * kBytes), src.barriers + 896 + warp * (kCount * 16), kBytes, kCount};
     }
 };
 

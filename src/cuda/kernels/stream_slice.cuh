@@ -44,6 +44,25 @@ __device__ __forceinline__ Slice slice_of(const StreamArgs& args, const Item& it
     return slice;
 }
 
+/// The contiguous outputs of a tile in a channel, by address in dst. They are no fewer than 32 bytes.
+struct Piece {
+    uint64_t begin, end;
+    /// Between these they are aligned for the widest copies.
+    __device__ __forceinline__ uint64_t aligned_begin() const { return (begin + 15) / 16 * 16; }
+    __device__ __forceinline__ uint64_t aligned_end() const { return end / 16 * 16; }
+};
+
+__device__ __forceinline__ int tile_start(const StreamArgs& args, const Item& item) {
+    return item.q_h * kStrideH * args.dst_w;
+}
+
+__device__ __forceinline__ Piece piece_of(const StreamArgs& args, const Storage* tensor, const Item& item,
+                                          const Slice& slice, int c) {
+    const int rows = min(kTileH * kStrideH, args.dst_h - item.q_h * kStrideH);
+    const Storage* begin = tensor + (slice.index + c * slice.stride + tile_start(args, item));
+    return {reinterpret_cast<uint64_t>(begin), reinterpret_cast<uint64_t>(begin + rows * args.dst_w)};
+}
+
 /// The value of one of this lane's own outputs, which may not exist.
 __device__ __forceinline__ float lane_value(float value, const Output& output, bool exists, int channel, Index index) {
     if constexpr (kOperands == 0) return epilogue(value, output.operands, channel, 0);

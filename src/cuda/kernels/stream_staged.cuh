@@ -10,25 +10,6 @@
 
 namespace {
 
-/// The contiguous outputs of a tile in a channel, by address in dst. They are no fewer than 32 bytes.
-struct Piece {
-    uint64_t begin, end;
-    /// Between these they are aligned for the widest copies.
-    __device__ __forceinline__ uint64_t aligned_begin() const { return (begin + 15) / 16 * 16; }
-    __device__ __forceinline__ uint64_t aligned_end() const { return end / 16 * 16; }
-};
-
-__device__ __forceinline__ int tile_start(const StreamArgs& args, const Item& item) {
-    return item.q_h * kStrideH * args.dst_w;
-}
-
-__device__ __forceinline__ Piece piece_of(const StreamArgs& args, const Output& output, const Item& item,
-                                          const Slice& slice, int c) {
-    const int rows = min(kTileH * kStrideH, args.dst_h - item.q_h * kStrideH);
-    const Storage* begin = output.dst + (slice.index + c * slice.stride + tile_start(args, item));
-    return {reinterpret_cast<uint64_t>(begin), reinterpret_cast<uint64_t>(begin + rows * args.dst_w)};
-}
-
 constexpr int kStagedColumnBytes = 4 * kStagedBytes;
 constexpr int kStagedBiases = kStagedColumns == 0 ? 1 : kStagedColumns; // an array cannot be empty
 
@@ -53,7 +34,7 @@ __device__ __forceinline__ void stage_row(const Accumulators& acc, const Output&
             const int phase = h * kStrideW + w;
             const bool exists = storing.existing.has(place, phase);
             const float value =
-                lane_value(sum_at<Slot>(acc, place, phase, first + i) + bias[i], output, exists && slice.has(c),
+                lane_value(biased(sum_at<Slot>(acc, place, phase, first + i), bias[i]), output, exists && slice.has(c),
                            slice.channel + c, slice.index + c * slice.stride + (offset + w));
             Storage stored;
             store(&stored, value);
@@ -73,7 +54,7 @@ __device__ __forceinline__ void stage_columns(const Accumulators& acc, const Str
     uint32_t start[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-        start[i] = staged_address(piece_of(args, output, item, slice, lane_channel(first + i)), buffer, i) -
+        start[i] = staged_address(piece_of(args, output.dst, item, slice, lane_channel(first + i)), buffer, i) -
                    tile_start(args, item) * kElementBytes;
 #pragma unroll
     for (int place = 0; place < kPlaces; ++place) {
@@ -117,7 +98,7 @@ __device__ __forceinline__ void store_staged(const Accumulators& acc, const Stre
     ptx::sync_threads<kConsumers * 128>();
     if (warp < kStagedColumns) {
         const int c = lane_channel(first + warp);
-        const Piece piece = piece_of(args, output, item, slice, c);
+        const Piece piece = piece_of(args, output.dst, item, slice, c);
         if (slice.has(c)) send_piece(piece, staged_address(piece, buffer, warp));
         ptx::copy_bulk_out_commit();
     }
@@ -135,7 +116,7 @@ __device__ __forceinline__ void fill_slice(const StreamArgs& args, const Output&
         Pack<Storage, kVector> vector;
 #pragma unroll
         for (int i = 0; i < kVector; ++i) store(&vector.elements[i], value);
-        const Piece piece = piece_of(args, output, item, slice, c);
+        const Piece piece = piece_of(args, output.dst, item, slice, c);
         const uint64_t first = piece.aligned_begin(), last = piece.aligned_end();
         for (uint64_t at = first + lane * 16; at < last; at += 32 * 16)
             *reinterpret_cast<Pack<Storage, kVector>*>(at) = vector;
