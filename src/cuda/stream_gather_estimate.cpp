@@ -17,10 +17,10 @@ double bringing_clocks(const StreamTile& tile, const Problem& problem) {
     if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
     const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
     if (tile.source == StreamSource::global) return 9 * core_rows + 450;
-    if (problem.channels_last()) return 1.55 * core_rows + 600;
-    // With two stages, the warps that arrange wait for those that multiply.
-    const double waits = !tile.keeps && tile.stages == 2 ? 1100 : 850;
-    return (stream_is_16_bit(problem) ? 1.65 : 1.5) * core_rows + waits;
+    if (problem.channels_last()) return 1.57 * core_rows + 600;
+    // With two stages, the warps that arrange wait for those that multiply; with one buffer, for the copy engine.
+    const double waits = !tile.keeps && tile.stages == 2 ? 980 : tile.keeps && tile.raw_stages == 1 ? 1560 : 910;
+    return (stream_is_16_bit(problem) ? 1.59 : 1.58) * core_rows + waits;
 }
 
 /// Clocks that the outputs of a step take.
@@ -28,20 +28,22 @@ double store_clocks(const StreamTile& tile, const Problem& problem) {
     const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
     const bool one = problem.stride[2] == 1;
-    if (problem.channels_last()) return outputs * (one ? 0.08 + 0.085 * bytes : 0.06 + 0.054 * bytes);
-    if (tile.seams) return outputs * (0.105 + 0.0725 * bytes);
-    if (tile.pieces) return outputs * 0.2;
-    if (tile.store == StreamStore::staged) return outputs * (0.2 + 0.062 * bytes);
-    return outputs * (one ? 0.03 + 0.11 * bytes : 0.15 + 0.04 * bytes);
+    if (problem.channels_last()) return outputs * (one ? 0.08 + 0.085 * bytes : 0.049 + 0.05 * bytes);
+    if (tile.pieces) return outputs * 0.18;
+    if (tile.seams) return outputs * (0.1 + 0.062 * bytes);
+    if (tile.store == StreamStore::staged) return outputs * (0.25 + 0.09 * bytes);
+    return outputs * (one ? 0.03 + 0.107 * bytes : 0.145 + 0.044 * bytes);
 }
 
-/// Clocks of a stage's products with all groups of taps in all passes. Weights come while those before are multiplied.
+/// Clocks of a stage's products with all groups of taps in all passes. Weights come while those before are multiplied,
+/// later where rows of odd length keep the L2 cache busy.
 double product_clocks(const StreamTile& tile, const StreamTables& tables) {
-    constexpr double kStage = 115, kBetween = 105, kLatency = 570, kByte = 0.031;
-    const double product = 0.427 * static_cast<double>(tile.columns) + 1.5;
+    constexpr double kStage = 155, kBetween = 44, kLatency = 615, kByte = 0.0386, kBusy = 680;
+    const double product = 0.425 * static_cast<double>(tile.columns) + 1.8;
     const double run = static_cast<double>(tile.steps * tile.m_tiles) * product;
+    const double latency = kLatency + (tile.pieces || tile.seams ? kBusy : 0);
     const double arrival =
-        (kLatency + kByte * static_cast<double>(tile.weight_stage_bytes)) / static_cast<double>(tile.weight_stages - 1);
+        (latency + kByte * static_cast<double>(tile.weight_stage_bytes)) / static_cast<double>(tile.weight_stages - 1);
     const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
     double clocks = 0;
     for (size_t i = 0; i + 1 < groups.size(); ++i) {
@@ -77,13 +79,12 @@ double cut_factor(const StreamTile& tile, const Problem& problem, const StreamTa
 
 /// Clocks of a step on one multiprocessor. One warpgroup multiplies while the other one stores.
 double step_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    constexpr double kStep = 460, kSeam = 130, kOneBuffer = 800; // the last where a kept slice comes through only one
-    const bool one_buffer = tile.keeps && tile.raw_stages == 1 && !problem.channels_last();
+    constexpr double kStep = 745, kSeam = 108;
     const double seams = tile.seams ? kSeam * static_cast<double>(tile.h * problem.stride[1] - 1) : 0;
-    const double multiply = multiply_clocks(tile, problem, tables) + kStep + seams + (one_buffer ? kOneBuffer : 0);
+    const double multiply = multiply_clocks(tile, problem, tables) + kStep + seams;
     const double store = store_clocks(tile, problem);
     const double longer = std::max(multiply, store), shorter = std::min(multiply, store);
-    return cut_factor(tile, problem, tables) * (longer + 0.27 * shorter * shorter / longer);
+    return cut_factor(tile, problem, tables) * (longer + 0.165 * shorter * shorter / longer);
 }
 
 /// How much longer a step takes where CTAs do not walk side by side.
