@@ -36,11 +36,12 @@ __device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores
 }
 
 /// K steps of a group that are written out: where one has few products, the descriptors of the next would take longer
-/// than they do.
+/// than they do. Beside many sums registers have no room for it, and many products compile for seconds.
 __host__ __device__ constexpr int written_steps(int group) {
-    constexpr int kFewProducts = 4, kMostSums = 144; // beside more sums, registers have no room for it
+    constexpr int kFewProducts = 4, kMostSums = 144, kMostWritten = 48;
+    constexpr bool kShort = kMTiles * kAccPhases * kN / 2 <= kMostSums && kPasses * kRuns * kMTiles * kSteps <= kMostWritten;
     const int products = (kGroupRun[group + 1] - kGroupRun[group]) * kMTiles;
-    return kGathered && products <= kFewProducts && kMTiles * kAccPhases * kN / 2 <= kMostSums ? kSteps : 1;
+    return kGathered && kShort && products <= kFewProducts ? kSteps : 1;
 }
 
 template <int Group>
