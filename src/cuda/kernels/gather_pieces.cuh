@@ -85,12 +85,13 @@ __device__ __forceinline__ void stage_half(const Accumulators& acc, const Stream
     const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
     const int first = (item.q_h * kStrideH + item.first_row()) * kPieceRow, end = args.dst_h * kPieceRow - first;
     const Index start = slice.index + c * slice.stride + first;
+    const auto biased = [&](float sum) { return kHasBias ? sum + bias : sum; };
     if constexpr (kSavesPreactivation)
         stage_piece<Half>(acc, item, piece_of(args, output.preactivation, item, slice, c), buffers, use++,
-                          [&](float sum, int, bool) { return biased(sum, bias); });
+                          [&](float sum, int, bool) { return biased(sum); });
     stage_piece<Half>(acc, item, piece_of(args, output.dst, item, slice, c), buffers, use,
                       [&](float sum, int place, bool exists) {
-                          return lane_value(biased(sum, bias), output, exists && place < end && slice.has(c),
+                          return lane_value(biased(sum), output, exists && place < end && slice.has(c),
                                             slice.channel + c, start + place);
                       });
 }

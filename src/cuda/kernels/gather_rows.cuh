@@ -121,12 +121,13 @@ __device__ __forceinline__ void store_rows(const Accumulators& acc, const Stream
     if constexpr (Row < kTileH) {
         const int first = threadIdx.x / 32 % 4 * 16 + Half * 8, c = first + threadIdx.x % 32 / 4;
         const WarpRows rows = {slice, TileRow(args, item, Row), first, shared};
+        const auto biased = [&](float sum) { return kHasBias ? sum + bias : sum; };
         if constexpr (kSavesPreactivation)
             store_staged_row<Half, Row>(acc, output.preactivation, rows,
-                                        [&](float sum, int, bool) { return biased(sum, bias); });
+                                        [&](float sum, int, bool) { return biased(sum); });
         const Index start = slice.index + c * slice.stride + rows.row.offset;
         store_staged_row<Half, Row>(acc, output.dst, rows, [&](float sum, int place, bool exists) {
-            return lane_value(biased(sum, bias), output, exists && slice.has(c), slice.channel + c, start + place);
+            return lane_value(biased(sum), output, exists && slice.has(c), slice.channel + c, start + place);
         });
         store_rows<Half, Row + 1>(acc, args, output, item, shared, slice, bias);
     }

@@ -158,7 +158,7 @@ __device__ __forceinline__ void store_vectors(const Accumulators& acc, const Out
         for (int i = 0; i < kCount; ++i) {
             vectors.places[i] = places.at(Block + i);
 #pragma unroll
-            for (int k = 0; k < kVector; ++k) values[i][k] = biased(vector_sum<Half>(acc, Block + i, k), bias);
+            for (int k = 0; k < kVector; ++k) values[i][k] = vector_sum<Half>(acc, Block + i, k) + bias;
         }
         if constexpr (kSavesPreactivation) {
             vectors.set(values);
@@ -201,7 +201,7 @@ __device__ __forceinline__ void store_neighbours(const Accumulators& acc, const 
             float values[2];
 #pragma unroll
             for (int half = 0; half < 2; ++half)
-                values[half] = biased(gathered_sum(acc, block, half, k / kStrideW, k % kStrideW), bias[half]);
+                values[half] = gathered_sum(acc, block, half, k / kStrideW, k % kStrideW) + bias[half];
             store_values<1>(output, values, slice.channel + c, slice.index + c + place.offset + Index{k} * kChannels,
                             count, kEven, slice.has(c) && place.exists() && k < place.count);
         }

@@ -22,16 +22,10 @@ __device__ __forceinline__ Compute load_bias(const Output& output, int channel) 
     }
 }
 
-/// Without a bias the sum itself: to add zero takes an instruction.
-__device__ __forceinline__ Compute biased(Compute sum, Compute bias) {
-    if constexpr (kHasBias) return sum + bias;
-    return sum;
-}
-
 /// One output: `index` counts elements of dst, `channel` those of all groups.
 __device__ __forceinline__ void store_output(const Output& output, Compute sum, Compute bias, int channel,
                                              int64_t index) {
-    const Compute value = biased(sum, bias);
+    const Compute value = sum + bias;
     if constexpr (kSavesPreactivation) store(output.preactivation + index, value);
     store(output.dst + index, epilogue(value, output.operands, channel, index));
 }
@@ -89,6 +83,6 @@ __device__ __forceinline__ void store_outputs(const Output& output, const Comput
                                               int channel, Index index, int count, bool aligned, bool wanted) {
     Compute values[kCount];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) values[i] = biased(sums[i], bias);
+    for (int i = 0; i < kCount; ++i) values[i] = sums[i] + bias;
     store_values<0>(output, values, channel, index, count, aligned, wanted);
 }

@@ -34,7 +34,7 @@ __device__ __forceinline__ void stage_row(const Accumulators& acc, const Output&
             const int phase = h * kStrideW + w;
             const bool exists = storing.existing.has(place, phase);
             const float value =
-                lane_value(biased(sum_at<Slot>(acc, place, phase, first + i), bias[i]), output, exists && slice.has(c),
+                lane_value(sum_at<Slot>(acc, place, phase, first + i) + bias[i], output, exists && slice.has(c),
                            slice.channel + c, slice.index + c * slice.stride + (offset + w));
             Storage stored;
             store(&stored, value);

@@ -71,7 +71,7 @@ __device__ __forceinline__ void store_turned(const Accumulators& acc, const Stre
             float values[2][2]; // of a position, of a channel
 #pragma unroll
             for (int k = 0; k < 4; ++k)
-                values[k / 2][k % 2] = biased(sum_at<Slot>(acc, 2 * m + k / 2, h, 2 * j + k % 2), bias[k % 2]);
+                values[k / 2][k % 2] = sum_at<Slot>(acc, 2 * m + k / 2, h, 2 * j + k % 2) + bias[k % 2];
             if constexpr (kSavesPreactivation)
                 put_turned(output.preactivation, values, first, storing.stored, m, h, slice.has(stored));
 #pragma unroll
@@ -104,7 +104,7 @@ __device__ __forceinline__ void store_channels(const Accumulators& acc, const St
             float values[kLaneChannels];
 #pragma unroll
             for (int i = 0; i < kLaneChannels; ++i)
-                values[i] = biased(sum_at<Slot>(acc, place, h * kStrideW + w, column + i), bias[column + i]);
+                values[i] = sum_at<Slot>(acc, place, h * kStrideW + w, column + i) + bias[column + i];
             store_values<1>(output, values, slice.channel + c, first + places.offset[place] + c,
                             kWhole ? kLaneChannels : min(slice.count - c, kLaneChannels), kWhole,
                             exists && slice.has(c));
