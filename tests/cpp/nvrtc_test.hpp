@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "cuda/compile.hpp"
 #include "cuda/nvrtc.hpp"
+#include "machine_code.hpp"
 
 namespace tconv3d::testing {
 
@@ -14,5 +16,11 @@ protected:
         if (!status.available) GTEST_SKIP() << status.reason;
     }
 };
+
+/// Where machine code can be read.
+inline void expect_sums_are_waited_for(const cuda::Compiled& kernel, const std::string& where) {
+    if (!no_disassembler().empty()) return;
+    EXPECT_EQ(touches_sums_under_way(disassemble(kernel.cubin)), "") << where;
+}
 
 } // namespace tconv3d::testing

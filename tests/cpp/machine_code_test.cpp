@@ -1,0 +1,24 @@
+#include "machine_code.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tconv3d::testing {
+namespace {
+
+const std::string kProduct = "HGMMA.64x16x16.F32.BF16 R24, gdesc[UR4], R24", kLast = kProduct + ", gsb0";
+const std::string kOther = "HGMMA.64x16x16.F32.BF16 R40, gdesc[UR4], R40, gsb0";
+const std::string kWait = "WARPGROUP.DEPBAR.LE gsb0, 0x0", kWaitButOne = "WARPGROUP.DEPBAR.LE gsb0, 0x1";
+
+TEST(MachineCode, SumsAreTouchedWhenTheyAreDone) {
+    EXPECT_EQ(touches_sums_under_way({"MOV R24, RZ", kProduct, kLast, "MOV R2, R32", kWait, "MOV R3, R31"}), "");
+    EXPECT_EQ(touches_sums_under_way({kLast, kOther, kWaitButOne, "FADD R2, R24, R3", kWait, "FADD R2, R40, R3"}), "");
+}
+
+TEST(MachineCode, NamesWhatTouchesThemBefore) {
+    EXPECT_EQ(touches_sums_under_way({kProduct, kLast, "MOV R2, R31", kWait}), "MOV R2, R31");
+    EXPECT_EQ(touches_sums_under_way({kProduct, kLast, "CS2R R24, SRZ", kWait}), "CS2R R24, SRZ");
+    EXPECT_EQ(touches_sums_under_way({kLast, kOther, kWaitButOne, "MOV R2, R40"}), "MOV R2, R40");
+}
+
+} // namespace
+} // namespace tconv3d::testing
