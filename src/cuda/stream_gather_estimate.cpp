@@ -28,7 +28,7 @@ double store_clocks(const StreamTile& tile, const Problem& problem) {
     const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
     const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
     const bool one = problem.stride[2] == 1;
-    if (problem.channels_last()) return outputs * (one ? 0.08 + 0.085 * bytes : 0.049 + 0.05 * bytes);
+    if (problem.channels_last()) return outputs * (one ? 0.092 + 0.102 * bytes : 0.049 + 0.05 * bytes);
     if (tile.pieces) return outputs * 0.18;
     if (tile.seams) return outputs * (0.1 + 0.062 * bytes);
     if (tile.store == StreamStore::staged) return outputs * (0.25 + 0.09 * bytes);
