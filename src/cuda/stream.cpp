@@ -64,8 +64,8 @@ public:
         if (tile_.source != StreamSource::global) map = map_of(problem_, tile_, arguments.src);
         std::vector<const void*> output = output_argument(epilogue_, arguments);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
-        launch(variants_.get(arguments, stream), {tile_.ctas}, {tile_.threads()}, kernel_arguments.data(),
-               stream, device_.sm >= 90 && !tile_.own_weights ? Start::beside : Start::after);
+        launch(variants_.get(arguments, stream), {tile_.ctas}, {tile_.threads()}, kernel_arguments.data(), stream,
+               device_.sm >= 90 && !tile_.own_weights ? Start::beside : Start::after);
     }
 
     bool takes_channels_last_weight() const override { return true; }

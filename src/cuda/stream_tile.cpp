@@ -195,7 +195,10 @@ std::string StreamTile::name() const {
     std::snprintf(text, sizeof text, "%lld%s x %lld x %lld voxels%s, %lld channels, %lld k steps a stage%s%s%s%s",
                   number(images), slices > 1 ? " slices" : "", number(h), number(w), blocks_w > 0 ? " in blocks" : "",
                   number(dst_channels), number(steps), store == StreamStore::staged ? ", staged" : "",
-                  seams ? " with seams" : pieces ? " in pieces" : "", own_weights ? ", own weights" : "", keeps ? ", kept" : "");
+                  seams    ? " with seams"
+                  : pieces ? " in pieces"
+                           : "",
+                  own_weights ? ", own weights" : "", keeps ? ", kept" : "");
     return text;
 }
 

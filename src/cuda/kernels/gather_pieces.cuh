@@ -4,8 +4,8 @@
 // channel and slice is one contiguous piece of dst. The warpgroups put the rows of their phases into shared memory, and
 // the copy engine brings the pieces to dst: only the ends of a piece are parts of a sector.
 //
-// Warp i of each warpgroup has the same 16 channels. It stages them in two halves, each in a buffer of its own, and warp
-// i of another warpgroup has them sent: those that multiply are slower with what that takes.
+// Warp i of each warpgroup has the same 16 channels. It stages them in two halves, each in a buffer of its own, and
+// warp i of another warpgroup has them sent: those that multiply are slower with what that takes.
 #include "gather_store.cuh"
 
 namespace {
@@ -32,8 +32,8 @@ __device__ __forceinline__ void stage_piece_row(const Accumulators& acc, uint32_
         float values[kVector];
 #pragma unroll
         for (int k = 0; k < kVector; ++k)
-            values[k] = finish(vector_sum<Half>(acc, block, k), place + k,
-                               inside || (place + k >= 0 && place + k < kPieceRow));
+            values[k] =
+                finish(vector_sum<Half>(acc, block, k), place + k, inside || (place + k >= 0 && place + k < kPieceRow));
         Vector vector;
         vector.set(values, Storage{});
         constexpr int kWords = Vector::kWords;

@@ -39,7 +39,8 @@ __device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores
 /// than they do. Beside many sums registers have no room for it, and many products compile for seconds.
 __host__ __device__ constexpr int written_steps(int group) {
     constexpr int kFewProducts = 4, kMostSums = 144, kMostWritten = 48;
-    constexpr bool kShort = kMTiles * kAccPhases * kN / 2 <= kMostSums && kPasses * kRuns * kMTiles * kSteps <= kMostWritten;
+    constexpr bool kShort =
+        kMTiles * kAccPhases * kN / 2 <= kMostSums && kPasses * kRuns * kMTiles * kSteps <= kMostWritten;
     const int products = (kGroupRun[group + 1] - kGroupRun[group]) * kMTiles;
     return kGathered && kShort && products <= kFewProducts ? kSteps : 1;
 }
@@ -165,7 +166,8 @@ __device__ __forceinline__ void give_back_weights(const Pipeline& pipe, RingPlac
 }
 
 /// Multiplies a stage of src with all groups of taps, in all passes of a set of phases along H. `w` is the stage of
-/// weights. While one group is multiplied, the one before it is given back. Calls `filled` when the last group is there.
+/// weights. While one group is multiplied, the one before it is given back. Calls `filled` when the last group is
+/// there.
 template <int Set, int Index, typename Filled>
 __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, RingPlace& w, bool first,
                                                Filled filled) {

@@ -51,7 +51,7 @@ constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceG
               kSourceRuns = 5;
 constexpr int kStoreVoxel = 0, kStorePairs = 1, kStoreQuads = 2, kStoreStaged = 3, kStoreChannels = 4;
 
-constexpr int kWordChannels = kChannelStep / 8;  // channels in 32 bits
+constexpr int kWordChannels = kChannelStep / 8; // channels in 32 bits
 // Beside consumers, a warpgroup that fills the stages, and one that sends pieces.
 constexpr int kThreads = (kConsumers + (kPieces ? 2 : 1)) * 128;
 constexpr int kPlaneBytes = kPositions * 16;
