@@ -45,9 +45,11 @@ bool has_seams(const StreamTile& tile, const Problem& problem, const StreamTable
            problem.dst()[2] * bytes_per_element(problem.dtype) >= kSector;
 }
 
-/// Whether the rows of all phases along H are pieces of dst.
+/// Whether the rows of all phases along H are pieces of dst. Each warpgroup stages those of one: with more phases, one
+/// could wait for a buffer that only its own next step completes.
 bool has_pieces(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    return has_seams(tile, problem, tables) && stream_is_16_bit(problem) && tables.row_sets.size() > 1;
+    const bool one_for_each = static_cast<int64_t>(tables.row_sets.size()) == kStreamConsumers;
+    return has_seams(tile, problem, tables) && stream_is_16_bit(problem) && one_for_each;
 }
 
 /// Positions whose outputs a lane stores at once, of which rows are multiples.

@@ -1,8 +1,8 @@
 #pragma once
 
-// Gathered rows of any length in 16 bits, in NCDHW, where a tile has whole rows and phases along H: what it writes of a
-// channel and slice is one contiguous piece of dst. The warpgroups put the rows of their phases into shared memory, and
-// the copy engine brings the pieces to dst: only the ends of a piece are parts of a sector.
+// Gathered rows of any length in 16 bits, in NCDHW, where a tile has whole rows and two phases along H: what it writes
+// of a channel and slice is one contiguous piece of dst. The warpgroups put the rows of their phases into shared
+// memory, and the copy engine brings the pieces to dst: only the ends of a piece are parts of a sector.
 //
 // Warp i of each warpgroup has the same 16 channels. It stages them in two halves, each in a buffer of its own, and
 // warp i of another warpgroup has them sent: those that multiply are slower with what that takes.
