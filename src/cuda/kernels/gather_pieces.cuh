@@ -73,8 +73,7 @@ __device__ __forceinline__ void stage_piece(const Accumulators& acc, const Item&
         buffers.at(use) + threadIdx.x % 32 / 4 * kStagedBytes + static_cast<uint32_t>(piece.begin % 16);
     stage_piece_rows<Half, 0>(acc, channel + item.first_row() * (kPieceRow * kElementBytes), finish);
     ptx::fence_shared_async();
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(buffers.filled(use));
+    ptx::barrier_arrive(buffers.filled(use));
 }
 
 template <int Half>
@@ -138,8 +137,7 @@ __device__ __forceinline__ void send_half(const StreamArgs& args, const Storage*
     send_piece(piece, buffers.at(use) + channel * kStagedBytes + static_cast<uint32_t>(piece.begin % 16),
                slice.has(first + channel));
     ptx::copy_bulk_out_wait<0>();
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(buffers.freed(use));
+    ptx::barrier_arrive(buffers.freed(use));
 }
 
 /// All pieces of the channels of a warp.

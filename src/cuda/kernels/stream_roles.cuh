@@ -20,7 +20,7 @@ __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
     if constexpr (kGathered) {
         for (int step = 0; step < kConsumers; ++step) ptx::barrier_init(pipe.turns.given(step), 4);
         constexpr int kWarps = kPieces ? 4 : 0;
-        for (int warp = 0; warp < kWarps; ++warp) init(pipe.pieces_of(warp), kRowSets, 1);
+        for (int warp = 0; warp < kWarps; ++warp) init(pipe.pieces_of(warp), kRowSets * 32, 32);
     }
     if constexpr (kWgmma) ptx::fence_barrier_init();
 }
