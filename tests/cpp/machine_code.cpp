@@ -104,8 +104,10 @@ std::string touches_sums_under_way(const std::vector<std::string>& instructions)
     for (const std::string& instruction : instructions) {
         const std::vector<int> registers = registers_of(instruction);
         if (const size_t at = instruction.find(product); at != std::string::npos) {
-            const int columns = std::stoi(digits_at(instruction, at + product.size()));
-            sums.begin({registers.at(0), registers.at(0) + columns / 2}, instruction.find("gsb0") != std::string::npos);
+            // A product that nobody needs names no registers.
+            const int columns = registers.empty() ? 0 : std::stoi(digits_at(instruction, at + product.size()));
+            const int first = registers.empty() ? 0 : registers[0];
+            sums.begin({first, first + columns / 2}, instruction.find("gsb0") != std::string::npos);
         } else if (const size_t waits = instruction.find(wait); waits != std::string::npos) {
             sums.wait_for_all_but(std::stoul(instruction.substr(waits + wait.size()), nullptr, 16));
         } else if (sums.has_any_of(registers)) {

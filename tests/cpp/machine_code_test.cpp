@@ -12,6 +12,7 @@ const std::string kWait = "WARPGROUP.DEPBAR.LE gsb0, 0x0", kWaitButOne = "WARPGR
 TEST(MachineCode, SumsAreTouchedWhenTheyAreDone) {
     EXPECT_EQ(touches_sums_under_way({"MOV R24, RZ", kProduct, kLast, "MOV R2, R32", kWait, "MOV R3, R31"}), "");
     EXPECT_EQ(touches_sums_under_way({kLast, kOther, kWaitButOne, "FADD R2, R24, R3", kWait, "FADD R2, R40, R3"}), "");
+    EXPECT_EQ(touches_sums_under_way({"HGMMA.64x16x16.F32.BF16 RZ, gdesc[UR4], RZ, gsb0", "MOV R2, R3"}), "");
 }
 
 TEST(MachineCode, NamesWhatTouchesThemBefore) {
