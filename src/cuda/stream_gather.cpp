@@ -30,10 +30,13 @@ StreamStore choose_store(const Problem& problem) {
 void set_staged(StreamTile& tile, const Problem& problem) {
     tile.staged_bytes = 0;
     if (tile.store != StreamStore::staged) return;
-    const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
-    // A piece begins as far from a multiple of 16 bytes as in dst, and its last ones are loaded in eights.
-    if (tile.pieces) tile.staged_bytes = round_up(tile.h * problem.stride[1] * row, 128) + 32;
-    if (tile.pieces) return;
+    if (tile.pieces) {
+        // A piece begins as far from a multiple of 16 bytes as in dst; at its end 16 bytes are loaded that it may not
+        // have.
+        const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
+        tile.staged_bytes = round_up(tile.h * problem.stride[1] * row, 128) + 32;
+        return;
+    }
     const int64_t vector = 2 * problem.stride[2] * bytes_per_element(problem.dtype);
     tile.staged_bytes = round_up(cuts(tile.w, 2) * vector, 128) + 4 * vector;
 }

@@ -116,6 +116,7 @@ Shares whole_shares(int64_t items, int64_t multiprocessors) {
 /// along D side by side, so that what they write of neighbouring rows meets in the L2 cache.
 void choose_shares(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t multiprocessors) {
     const int64_t items = stream_items(problem, tables, tile), depth = stream_depth(tables, tile);
+    // Rows that are stored with one another's help are of one CTA.
     const int64_t together = tile.seams || tile.pieces ? static_cast<int64_t>(tables.row_sets.size()) : 1;
     const double step = step_clocks(tile, problem, tables), alone = step * alone_factor(tile, problem);
     const auto clocks = [&](const Shares& shares) {
