@@ -15,8 +15,9 @@ class Kernel {
 public:
     virtual ~Kernel() = default;
     virtual size_t workspace_bytes() const = 0;
-    /// Compiles and loads what execute() will launch: before a CUDA graph is captured, or ahead of time.
+    /// Compiles and loads what execute() will launch, unless it is there already.
     virtual void load(const Arguments& arguments, void* stream) const = 0;
+    /// What load() was called for.
     virtual void execute(const Arguments& arguments, void* stream, void* workspace) const = 0;
     virtual std::string describe() const = 0;
     /// Whether Arguments::weight_channels_last may be set.

@@ -57,6 +57,7 @@ void Plan::execute(const Arguments& arguments, void* stream, void* workspace) co
         throw Error("implementation " + implementation_ + " needs a workspace of " + std::to_string(bytes) +
                     " bytes, got a null pointer");
     if (bytes > 0) require_aligned(workspace, kWorkspaceAlignment, "the workspace");
+    kernel_->load(arguments, stream);
     kernel_->execute(arguments, stream, workspace);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <vector>
 
 #include "cuda/epilogue_source.hpp"
@@ -49,9 +50,12 @@ public:
 
     size_t workspace_bytes() const override { return static_cast<size_t>(packed_words_) * 4; }
 
+    /// Both kernels side by side: each is compiled for a while when it is new.
     void load(const Arguments& arguments, void* stream) const override {
-        if (!tile_.own_weights) pack_.get(stream);
+        std::future<void> packing;
+        if (!tile_.own_weights && !pack_.is_loaded()) packing = std::async([&] { pack_.get(stream); });
         variants_.get(arguments, stream);
+        if (packing.valid()) packing.get();
     }
 
     void execute(const Arguments& arguments, void* stream, void* workspace) const override {

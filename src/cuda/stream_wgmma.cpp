@@ -12,11 +12,12 @@ std::string number(int64_t value) {
     return std::to_string(value);
 }
 
-/// `{%0, %1, …}`
-std::string operands(int64_t count) {
-    std::string text = "{";
-    for (int64_t i = 0; i < count; ++i) text += (i > 0 ? ", %" : "%") + number(i);
-    return text + "}";
+/// What `item` gives for 0, 1, …, with commas between.
+template <typename ItemAt>
+std::string list(int64_t count, ItemAt item) {
+    std::string text;
+    for (int64_t i = 0; i < count; ++i) text += (i > 0 ? ", " : "") + item(i);
+    return text;
 }
 
 /// One product of a group: how far its operands are from the descriptors, in units of 16 bytes.
@@ -54,25 +55,74 @@ Products products_of(const Problem& problem, const StreamTables& tables, const S
     return products;
 }
 
-/// One statement for all products that add to the same sums: a compiler takes its time for each register of each.
-/// `a` are the cores of src, which are the left operand where sums are scattered and the right one where gathered.
-std::string statement(const Problem& problem, int64_t n, bool gathered, const std::pair<int64_t, int64_t>& run,
-                      const std::vector<Product>& products) {
+/// A product of m64 tiles as text: `sums` names its registers, and from operand `first` on are the descriptors. `a` are
+/// the cores of src, the left operand where sums are scattered and the right one where they are gathered.
+std::string instruction(const Problem& problem, int64_t columns, bool gathered, const std::string& sums, int64_t first,
+                        const Product& product) {
     const std::string type = stream_operand_type(problem);
     const bool transposable = type != "tf32"; // the instruction then says that its operands are not
+    return "        \"add.s64 a, %" + number(first) + ", " + number(product.cores) + "; add.s64 b, %" +
+           number(first + 1) + ", " + number(product.weights) + ";\\n\"\n        \"wgmma.mma_async.sync.aligned.m64n" +
+           number(columns) + "k" + number(stream_channel_step(problem)) + ".f32." + type + "." + type + " {" + sums +
+           "}" + (gathered ? ", b, a" : ", a, b") + ", 1, 1, 1" + (transposable ? ", 0, 0" : "") + ";\\n\"\n";
+}
+
+const char* const kBegin = "        asm volatile(\"{.reg .b64 a, b;\\n\"\n";
+const char* const kDescriptors = " : \"l\"(cores), \"l\"(weights));\n";
+
+/// One statement for all products that add to the same sums: a compiler takes its time for each register of each.
+std::string statement(const Problem& problem, int64_t n, const std::pair<int64_t, int64_t>& run,
+                      const std::vector<Product>& products) {
     const int64_t sums = run.second * n / 2, begin = run.first * n / 2;
-    const std::string wgmma = "wgmma.mma_async.sync.aligned.m64n" + number(run.second * n) + "k" +
-                              number(stream_channel_step(problem)) + ".f32." + type + "." + type + " " +
-                              operands(sums) + (gathered ? ", b, a" : ", a, b") + ", 1, 1, 1" +
-                              (transposable ? ", 0, 0" : "") + ";\\n\"\n";
-    std::string text = "        asm volatile(\"{.reg .b64 a, b;\\n\"\n";
-    for (const Product& product : products) {
-        text += "        \"add.s64 a, %" + number(sums) + ", " + number(product.cores) + "; add.s64 b, %" +
-                number(sums + 1) + ", " + number(product.weights) + ";\\n\"\n        \"" + wgmma;
+    const std::string registers = list(sums, [](int64_t i) { return "%" + number(i); });
+    std::string text = kBegin;
+    for (const Product& product : products)
+        text += instruction(problem, run.second * n, false, registers, sums, product);
+    return text +
+           "        \"}\" : " + list(sums, [&](int64_t i) { return "\"+f\"(sums[" + number(begin + i) + "])"; }) +
+           kDescriptors;
+}
+
+// Where sums are gathered, products name registers of their own, which the compiler does not see but the assembler
+// does: it takes a third of the time, and cannot move or copy sums while they are multiplied.
+
+std::string sum_name(int64_t tile, int64_t index) {
+    return "sum" + number(tile) + "_" + number(index);
+}
+
+/// One statement for all products of a group.
+std::string gathered_statement(const Problem& problem, const StreamTile& tile, const Products& by_sums) {
+    std::string text = kBegin;
+    for (int64_t m = 0; m < tile.m_tiles; ++m) {
+        const int64_t position = m * (tile.columns / 8) * tile.core_stride();
+        for (const auto& [run, products] : by_sums) {
+            const int64_t begin = run.first * tile.columns / 2, sums = run.second * tile.columns / 2;
+            const std::string registers = list(sums, [&, m = m](int64_t i) { return sum_name(m, begin + i); });
+            for (const Product& product : products)
+                text += instruction(problem, run.second * tile.columns, true, registers, 0,
+                                    {product.cores + position, product.weights});
+        }
     }
-    text += "        \"}\" : ";
-    for (int64_t i = 0; i < sums; ++i) text += (i > 0 ? ", \"+f\"(sums[" : "\"+f\"(sums[") + number(begin + i) + "])";
-    return text + " : \"l\"(cores), \"l\"(weights));\n";
+    return text + "        \"}\" :" + kDescriptors;
+}
+
+/// The statements that declare, clear and read these sums.
+std::string named_sums(const StreamTables& tables, const StreamTile& tile) {
+    const int64_t sums = stream_sums(tables, tile), each = sums / tile.m_tiles;
+    const auto name = [&](int64_t i) { return sum_name(i / each, i % each); };
+    const std::string function = "template <typename Sums>\n__device__ __forceinline__ void ";
+    std::string clears, moves;
+    for (int64_t i = 0; i < sums; ++i) {
+        clears += "        \"mov.f32 " + name(i) + ", 0f00000000;\\n\"\n";
+        moves += "        \"mov.f32 %" + number(i) + ", " + name(i) + ";\\n\"\n";
+    }
+    return function + "name_sums(Sums&) {\n    asm volatile(\".reg .f32 " +
+           list(tile.m_tiles, [&](int64_t m) { return "sum" + number(m) + "_<" + number(each) + ">"; }) + ";\");\n}\n" +
+           function + "clear_sums(Sums& acc) {\n    asm volatile(\n" + clears + "        );\n}\n" + function +
+           "read_sums(Sums& acc) {\n    asm volatile(\n" + moves + "        : " +
+           list(sums,
+                [&](int64_t i) { return "\"=f\"(acc.sums[" + number(i / each) + "][" + number(i % each) + "])"; }) +
+           ");\n}\n";
 }
 
 } // namespace
@@ -83,13 +133,17 @@ const char* stream_operand_type(const Problem& problem) {
 }
 
 std::string stream_wgmmas(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    std::string text = "template <int Group, int Sums>\n__device__ __forceinline__ void wgmmas(float (&sums)[Sums], "
-                       "unsigned long long cores, unsigned long long weights) {\n";
+    const bool gathered = tables.form == StreamForm::gather;
+    std::string text = (gathered ? named_sums(tables, tile) : "") +
+                       "template <int Group, typename Sums>\n__device__ __forceinline__ void wgmmas(Sums& " +
+                       (gathered ? "acc" : "sums") + ", unsigned long long cores, unsigned long long weights) {\n";
     const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
     for (size_t i = 0; i + 1 < groups.size() && tile.engine == StreamEngine::wgmma; ++i) {
         text += "    if constexpr (Group == " + std::to_string(i) + ") {\n";
-        for (const auto& [run, products] : products_of(problem, tables, tile, groups[i], groups[i + 1]))
-            text += statement(problem, tile.columns, tables.form == StreamForm::gather, run, products);
+        const Products by_sums = products_of(problem, tables, tile, groups[i], groups[i + 1]);
+        if (gathered) text += gathered_statement(problem, tile, by_sums);
+        for (const auto& [run, products] : by_sums)
+            if (!gathered) text += statement(problem, tile.columns, run, products);
         text += "    }\n";
     }
     return text + "}\n";

@@ -14,6 +14,7 @@ public:
     LoadedFunction(Device device, KernelRequest request);
 
     const Function& get(Stream stream) const;
+    bool is_loaded() const { return found_.load(std::memory_order_acquire) != nullptr; }
 
 private:
     Device device_;

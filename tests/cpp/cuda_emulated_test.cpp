@@ -26,27 +26,39 @@ std::string number_behind(const std::string& mark, const std::string& text, size
     return text.substr(begin, at - begin);
 }
 
-/// One statement of wgmmas<Group>() as calls of the emulator's.
-std::string host_statement(const std::string& statement, const std::string& word) {
+/// The products of a statement of wgmmas<Group>() as calls of the emulator's.
+std::string host_products(const std::string& statement, const std::string& word) {
     const std::string product = "add.s64 a";
     const bool gathered = statement.find("}, b, a,") != std::string::npos;
     size_t at = 0;
-    const std::string columns = number_behind("m64n", statement, at), first = number_behind("(sums[", statement, at);
+    const std::string scattered_to = gathered ? "" : "sums + " + number_behind("(sums[", statement, at);
     std::string calls;
     for (at = statement.find(product); at != std::string::npos; at = statement.find(product, at)) {
         number_behind("%", statement, at);
-        const std::string cores = number_behind(", ", statement, at);
+        const std::string cores = "cores + " + number_behind(", ", statement, at);
         number_behind("%", statement, at);
-        const std::string left = "cores + " + cores, right = "weights + " + number_behind(", ", statement, at);
-        calls += "ptx::wgmma<ptx::" + word + ">(sums + " + first + ", " + columns + ", " +
-                 (gathered ? right + ", " + left : left + ", " + right) + ");\n";
+        const std::string weights = "weights + " + number_behind(", ", statement, at);
+        const std::string columns = number_behind("m64n", statement, at);
+        std::string to = scattered_to;
+        if (gathered) {
+            to = "acc.sums[" + number_behind("{sum", statement, at) + "] + ";
+            to += number_behind("_", statement, at);
+        }
+        calls += "ptx::wgmma<ptx::" + word + ">(" + to + ", " + columns + ", " +
+                 (gathered ? weights + ", " + cores : cores + ", " + weights) + ");\n";
     }
     return calls;
 }
 
+/// A statement of the prelude for the host. What sums are gathered in needs no name there, and is not read from it.
+std::string host_statement(const std::string& statement, const std::string& word) {
+    if (statement.find("wgmma") != std::string::npos) return host_products(statement, word);
+    return statement.find("mov.f32 sum") != std::string::npos ? "clear(acc);\n" : "";
+}
+
 /// The prelude without what only a GPU's assembler understands: the statements of wgmmas<Group>().
 std::string host_prelude(std::string prelude, const Problem& problem) {
-    const std::string begin = "asm volatile(", end = "));\n";
+    const std::string begin = "asm volatile(", end = ");\n";
     const std::string word = problem.dtype == DType::f32    ? "Tf32"
                              : problem.dtype == DType::bf16 ? "Bf16Pair"
                                                             : "F16Pair";

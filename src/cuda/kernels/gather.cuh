@@ -37,20 +37,19 @@ struct KeptSlices {
     }
     __device__ __forceinline__ int stage(int slice) const { return first + (slice - begin) * kChunks; }
 
+    __device__ __forceinline__ int first_needed(int q) const { return min(max(stage(q + kDeltaMinD), first), end); }
+
     /// Gives back what no step reads that has this q or a later one.
     __device__ __forceinline__ void give_back_before(const Pipeline& pipe, int q) {
-        give_back_until(pipe, min(max(stage(q + kDeltaMinD), first), end));
+        give_back_until(pipe, first_needed(q));
     }
     /// Gives back what only this step and those before read.
     __device__ __forceinline__ void give_back_after(const Pipeline& pipe, const Item& item, int index) {
-        if (index + 1 < item.q_d_end) {
-            give_back_before(pipe, Step(index + 1).q);
-        } else {
-            give_back_until(pipe, end);
-        }
+        give_back_until(pipe, index + 1 < item.q_d_end ? first_needed(Step(index + 1).q) : end);
     }
     /// Each must have been filled, so that no warpgroup arrives twice for one.
     __device__ __forceinline__ void give_back_until(const Pipeline& pipe, int stage) {
+#pragma unroll 1
         for (; given < stage; ++given) {
             pipe.src.wait_filled(given);
             give_back(pipe.src.freed(given));
@@ -81,7 +80,9 @@ __device__ __forceinline__ auto step_stages(const KeptSlices& kept, const Step& 
     }
 }
 
-__device__ __forceinline__ void store_step(const Accumulators& acc, const StreamArgs& args, const Output& output,
+/// A template, so that only the store that is used is compiled.
+template <typename Sums>
+__device__ __forceinline__ void store_step(const Sums& acc, const StreamArgs& args, const Output& output,
                                            const Item& item, const Pipeline& pipe, const VectorPlaces& places,
                                            const Slice& slice, int step) {
     if constexpr (kPieces) {
@@ -95,13 +96,14 @@ __device__ __forceinline__ void store_step(const Accumulators& acc, const Stream
 
 __device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, const Pipeline& pipe) {
     Accumulators acc;
+    name_sums(acc);
     KeptSlices kept;
     RingPlace w;
     int s = 0, steps = 0; // stages of src and steps so far
     // The same in all lanes, and the assembler knows: it would serialise products in a branch that lanes may leave.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
 #pragma unroll 1
-    for (Items items(args); !items.done(); items.next()) {
+    for (Items items(args); items.next();) {
         Item& item = items.item;
         VectorPlaces places(pipe);
         if constexpr (kStore != kStoreStaged) places.enter(args, item);
@@ -117,7 +119,8 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
                 continue;
             }
             const Slice slice = slice_of(args, item, step.d(), step.d() < args.dst_d);
-            clear(acc);
+            if constexpr (kParts == 1) clear_products(acc);
+            if constexpr (kParts == 2) clear(acc);
             if (kSeams && index % kRowSets == 0) clear_seams(args, output, item, slice);
             pipe.turns.wait(steps);
             if constexpr (kKeeps) kept.give_back_before(pipe, step.q);
@@ -127,6 +130,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
             } else {
                 pipe.turns.give(steps);
             }
+            if constexpr (kParts == 1) read_products(acc);
             if constexpr (kKeeps) kept.give_back_after(pipe, item, index);
             store_step(acc, args, output, item, pipe, places, slice, steps);
         }

@@ -18,16 +18,15 @@ constexpr int kPieceTensors = kSavesPreactivation ? 2 : 1;
 /// Puts this lane's outputs of a row into its channel's piece, where the row begins at `to`. Words there hold two
 /// outputs; where the row begins in the middle of one, they are that of a lane's vector and of the vector before it.
 /// `finish` makes an output of a sum, its place in the row and whether it exists.
-template <int Half, int Row, typename Finish>
-__device__ __forceinline__ void stage_piece_row(const Accumulators& acc, uint32_t to, Finish finish) {
-    constexpr int kFirst = Row * kPitch / 8, kLast = (Row * kPitch + kTileW - 1) / 8;
+template <int Half, typename Finish>
+__device__ __forceinline__ void stage_piece_row(const Accumulators& acc, int row, uint32_t to, Finish finish) {
     const int lane = threadIdx.x % 32;
     const bool odd = to % 4 != 0;
     const uint32_t pick = odd ? 0x5432 : 0x7654;
     uint32_t last = 0; // word of the vector in the block before
 #pragma unroll
-    for (int block = kFirst; block <= kLast; ++block) {
-        const int begin = (block * 8 - Row * kPitch) * kStrideW, place = begin + lane % 4 * kVector;
+    for (int block = row * kPitch / 8; block <= (row * kPitch + kTileW - 1) / 8; ++block) {
+        const int begin = (block * 8 - row * kPitch) * kStrideW, place = begin + lane % 4 * kVector;
         const bool inside = begin > 0 && begin + 8 * kStrideW < kPieceRow; // whatever the lane
         float values[kVector];
 #pragma unroll
@@ -53,17 +52,6 @@ __device__ __forceinline__ void stage_piece_row(const Accumulators& acc, uint32_
     }
 }
 
-template <int Half, int Row, typename Finish>
-__device__ __forceinline__ void stage_piece_rows(const Accumulators& acc, uint32_t to, Finish finish) {
-    if constexpr (Row < kTileH) {
-        constexpr int kFirst = Row * kStrideH * kPieceRow;
-        stage_piece_row<Half, Row>(acc, to + kFirst * kElementBytes, [&](float sum, int place, bool exists) {
-            return finish(sum, kFirst + place, exists);
-        });
-        stage_piece_rows<Half, Row + 1>(acc, to, finish);
-    }
-}
-
 /// Stages 8 channels for a tensor, in the buffer of that use.
 template <int Half, typename Finish>
 __device__ __forceinline__ void stage_piece(const Accumulators& acc, const Item& item, const Piece& piece,
@@ -71,7 +59,12 @@ __device__ __forceinline__ void stage_piece(const Accumulators& acc, const Item&
     buffers.wait_freed(use);
     const uint32_t channel =
         buffers.at(use) + threadIdx.x % 32 / 4 * kStagedBytes + static_cast<uint32_t>(piece.begin % 16);
-    stage_piece_rows<Half, 0>(acc, channel + item.first_row() * (kPieceRow * kElementBytes), finish);
+#pragma unroll
+    for (int row = 0; row < kTileH; ++row) {
+        const int first = row * kStrideH * kPieceRow;
+        stage_piece_row<Half>(acc, row, channel + (item.first_row() * kPieceRow + first) * kElementBytes,
+                              [&](float sum, int place, bool exists) { return finish(sum, first + place, exists); });
+    }
     ptx::fence_shared_async();
     ptx::barrier_arrive(buffers.filled(use));
 }
@@ -146,7 +139,7 @@ __device__ __forceinline__ void send_pieces(const StreamArgs& args, const Output
     const Buffers buffers = pipe.pieces_of(warp);
     int use = 0;
 #pragma unroll 1
-    for (Items items(args); !items.done(); items.next()) {
+    for (Items items(args); items.next();) {
 #pragma unroll 1
         for (int index = items.item.q_d; index < items.item.q_d_end; index += kRowSets) {
             const Step step(index);

@@ -84,14 +84,14 @@ struct WarpRows {
 
 /// Puts this lane's outputs of a row into shared memory. `finish` makes an output of a sum, its place in the row and
 /// whether it exists.
-template <int Half, int Row, typename Finish>
-__device__ __forceinline__ void stage_row(const Accumulators& acc, const WarpRows& rows, Finish finish) {
-    constexpr int kFirst = Row * kPitch / 8, kLast = (Row * kPitch + kTileW - 1) / 8;
+template <int Half, typename Finish>
+__device__ __forceinline__ void stage_row(const Accumulators& acc, int row, const WarpRows& rows, Finish finish) {
+    const int begin = row * kPitch, end = begin + kTileW; // positions
     const uint32_t shared = rows.shared + threadIdx.x % 32 / 4 * kStagedBytes;
 #pragma unroll
-    for (int block = kFirst; block <= kLast; ++block) {
-        const bool inside = block * 8 >= Row * kPitch && block * 8 + 8 <= Row * kPitch + kTileW; // whatever the lane
-        const int place = (block * 8 + threadIdx.x % 4 * 2 - Row * kPitch) * kStrideW;
+    for (int block = begin / 8; block <= (end - 1) / 8; ++block) {
+        const bool inside = block * 8 >= begin && block * 8 + 8 <= end; // whatever the lane
+        const int place = (block * 8 + threadIdx.x % 4 * 2 - begin) * kStrideW;
         const bool wanted = inside || (place >= 0 && place < kRowOutputs);
         float values[kVector];
 #pragma unroll
@@ -104,41 +104,35 @@ __device__ __forceinline__ void stage_row(const Accumulators& acc, const WarpRow
 }
 
 /// Stages a row of 8 channels, and sends it to a tensor.
-template <int Half, int Row, typename Finish>
-__device__ __forceinline__ void store_staged_row(const Accumulators& acc, Storage* tensor, const WarpRows& rows,
-                                                 Finish finish) {
+template <int Half, typename Finish>
+__device__ __forceinline__ void store_staged_row(const Accumulators& acc, int row, Storage* tensor,
+                                                 const WarpRows& rows, Finish finish) {
     constexpr int kTogether = 4; // channels
-    stage_row<Half, Row>(acc, rows, finish);
+    stage_row<Half>(acc, row, rows, finish);
     __syncwarp();
 #pragma unroll
     for (int channel = 0; channel < 8; channel += kTogether) rows.send<kTogether>(tensor, channel);
     __syncwarp();
 }
 
-template <int Half, int Row>
-__device__ __forceinline__ void store_rows(const Accumulators& acc, const StreamArgs& args, const Output& output,
-                                           const Item& item, uint32_t shared, const Slice& slice, float bias) {
-    if constexpr (Row < kTileH) {
-        const int first = threadIdx.x / 32 % 4 * 16 + Half * 8, c = first + threadIdx.x % 32 / 4;
-        const WarpRows rows = {slice, TileRow(args, item, Row), first, shared};
-        const auto biased = [&](float sum) { return kHasBias ? sum + bias : sum; };
-        if constexpr (kSavesPreactivation)
-            store_staged_row<Half, Row>(acc, output.preactivation, rows,
-                                        [&](float sum, int, bool) { return biased(sum); });
-        const Index start = slice.index + c * slice.stride + rows.row.offset;
-        store_staged_row<Half, Row>(acc, output.dst, rows, [&](float sum, int place, bool exists) {
-            return lane_value(biased(sum), output, exists && slice.has(c), slice.channel + c, start + place);
-        });
-        store_rows<Half, Row + 1>(acc, args, output, item, shared, slice, bias);
-    }
-}
-
 template <int Half>
 __device__ __forceinline__ void store_half(const Accumulators& acc, const StreamArgs& args, const Output& output,
                                            const Item& item, const Pipeline& pipe, const Slice& slice) {
-    const int c = threadIdx.x / 32 % 4 * 16 + Half * 8 + threadIdx.x % 32 / 4;
-    store_rows<Half, 0>(acc, args, output, item, pipe.end + kOverread + threadIdx.x / 32 * (8 * kStagedBytes), slice,
-                        slice.has(c) ? load_bias(output, slice.channel + c) : 0.f);
+    const int first = threadIdx.x / 32 % 4 * 16 + Half * 8, c = first + threadIdx.x % 32 / 4;
+    const uint32_t shared = pipe.end + kOverread + threadIdx.x / 32 * (8 * kStagedBytes);
+    const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
+    const auto biased = [&](float sum) { return kHasBias ? sum + bias : sum; };
+#pragma unroll
+    for (int row = 0; row < kTileH; ++row) {
+        const WarpRows rows = {slice, TileRow(args, item, row), first, shared};
+        if constexpr (kSavesPreactivation)
+            store_staged_row<Half>(acc, row, output.preactivation, rows,
+                                   [&](float sum, int, bool) { return biased(sum); });
+        const Index start = slice.index + c * slice.stride + rows.row.offset;
+        store_staged_row<Half>(acc, row, output.dst, rows, [&](float sum, int place, bool exists) {
+            return lane_value(biased(sum), output, exists && slice.has(c), slice.channel + c, start + place);
+        });
+    }
 }
 
 __device__ __forceinline__ void store_gathered_rows(const Accumulators& acc, const StreamArgs& args,

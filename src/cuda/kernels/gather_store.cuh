@@ -44,6 +44,7 @@ struct VectorPlaces {
 
     __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item) {
         sync(); // the last item's are no longer read
+#pragma unroll 1
         for (int i = threadIdx.x % 128; i < kRowSets * kVectors; i += 128) {
             const VectorPlace place = place_of(args, item, kSetPhase[i / kVectors], i % kVectors);
             ptx::store_shared(table + i * 8, static_cast<uint32_t>(place.offset));
@@ -119,22 +120,26 @@ struct Vector {
 
 /// Vectors of blocks that follow one another, in one channel. Each kind of access is done for all of them before the
 /// next kind, so that many are under way.
-template <int kCount>
 struct Vectors {
-    VectorPlace places[kCount];
-    Vector own[kCount];
+    static constexpr int kMost = 4;
+    int block; // the first
+    VectorPlace places[kMost];
+    float values[kMost][kVector];
 
-    __device__ __forceinline__ void set(const float (&values)[kCount][kVector]) {
+    __device__ __forceinline__ bool has(int i) const { return block + i < kBlocks; }
+
+    __device__ __forceinline__ void put(Storage* tensor, Index channel, bool wanted) const {
+        Vector vectors[kMost];
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            own[i].set(values[i], Storage{});
-            own[i].trade();
+        for (int i = 0; i < kMost; ++i) {
+            if (!has(i)) continue;
+            vectors[i].set(values[i], Storage{});
+            vectors[i].trade();
         }
-    }
-    __device__ __forceinline__ void put(Storage* tensor, Index channel, bool has) const {
 #pragma unroll
-        for (int i = 0; i < kCount; ++i)
-            ptx::store_if(has && places[i].exists(), tensor + (channel + places[i].offset), own[i].words);
+        for (int i = 0; i < kMost; ++i)
+            if (has(i))
+                ptx::store_if(wanted && places[i].exists(), tensor + (channel + places[i].offset), vectors[i].words);
     }
 };
 
@@ -145,43 +150,35 @@ __device__ __forceinline__ float vector_sum(const Accumulators& acc, int block, 
     return gathered_sum(acc, block, Half, k / kStrideW, k % kStrideW);
 }
 
-/// The outputs of channel `c`, which is row g or g + 8 of the products, from a block on.
-template <int Half, int Block>
-__device__ __forceinline__ void store_vectors(const Accumulators& acc, const Output& output, const VectorPlaces& places,
-                                              const Slice& slice, int c, float bias) {
-    if constexpr (Block < kBlocks) {
-        constexpr int kCount = kBlocks - Block < 4 ? kBlocks - Block : 4;
-        const Index channel = slice.index + c * slice.stride;
-        Vectors<kCount> vectors;
-        float values[kCount][kVector];
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            vectors.places[i] = places.at(Block + i);
-#pragma unroll
-            for (int k = 0; k < kVector; ++k) values[i][k] = vector_sum<Half>(acc, Block + i, k) + bias;
-        }
-        if constexpr (kSavesPreactivation) {
-            vectors.set(values);
-            vectors.put(output.preactivation, channel, slice.has(c));
-        }
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            const VectorPlace& place = vectors.places[i];
-#pragma unroll
-            for (int k = 0; k < kVector; ++k)
-                values[i][k] = lane_value(values[i][k], output, slice.has(c) && place.exists(), slice.channel + c,
-                                          channel + place.offset + k);
-        }
-        vectors.set(values);
-        vectors.put(output.dst, channel, slice.has(c));
-        store_vectors<Half, Block + kCount>(acc, output, places, slice, c, bias);
-    }
-}
-
+/// The outputs of channel `c`, which is row g or g + 8 of the products.
 template <int Half>
 __device__ __forceinline__ void store_channel(const Accumulators& acc, const Output& output, const VectorPlaces& places,
                                               const Slice& slice, int c) {
-    store_vectors<Half, 0>(acc, output, places, slice, c, slice.has(c) ? load_bias(output, slice.channel + c) : 0.f);
+    const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
+    const Index channel = slice.index + c * slice.stride;
+#pragma unroll
+    for (int block = 0; block < kBlocks; block += Vectors::kMost) {
+        Vectors vectors;
+        vectors.block = block;
+#pragma unroll
+        for (int i = 0; i < Vectors::kMost; ++i) {
+            if (!vectors.has(i)) continue;
+            vectors.places[i] = places.at(block + i);
+#pragma unroll
+            for (int k = 0; k < kVector; ++k) vectors.values[i][k] = vector_sum<Half>(acc, block + i, k) + bias;
+        }
+        if constexpr (kSavesPreactivation) vectors.put(output.preactivation, channel, slice.has(c));
+#pragma unroll
+        for (int i = 0; i < Vectors::kMost; ++i) {
+            if (!vectors.has(i)) continue;
+            const VectorPlace& place = vectors.places[i];
+#pragma unroll
+            for (int k = 0; k < kVector; ++k)
+                vectors.values[i][k] = lane_value(vectors.values[i][k], output, slice.has(c) && place.exists(),
+                                                  slice.channel + c, channel + place.offset + k);
+        }
+        vectors.put(output.dst, channel, slice.has(c));
+    }
 }
 
 // ---- Contiguous along channels ----

@@ -16,14 +16,14 @@ struct Slices {
     Items items;
     int slice;
 
-    __device__ __forceinline__ explicit Slices(const StreamArgs& args) : items(args), slice(item().q_d + kDeltaMinD) {}
-    __device__ __forceinline__ bool done() const { return items.done(); }
+    __device__ __forceinline__ explicit Slices(const StreamArgs& args) : items(args), slice(kDeltaMaxD) {}
     __device__ __forceinline__ const Item& item() const { return items.item; }
     __device__ __forceinline__ bool first() const { return slice == item().q_d + kDeltaMinD; }
-    __device__ __forceinline__ void next() {
-        if (++slice < item().q_d_end + kDeltaMaxD) return;
-        items.next();
+    __device__ __forceinline__ bool next() {
+        if (++slice < item().q_d_end + kDeltaMaxD) return true;
+        if (!items.next()) return false;
         slice = item().q_d + kDeltaMinD;
+        return true;
     }
 };
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
     int s = 0;
     RingPlace w;
 #pragma unroll 1
-    for (Slices at(args); !at.done(); at.next()) {
+    for (Slices at(args); at.next();) {
         if (at.first()) {
             clear(acc);
             storing.enter(args, at.item());

@@ -195,7 +195,8 @@ __device__ __forceinline__ void arrange_src(const SourceWalk& walk, uint32_t to,
 
 __device__ __forceinline__ void arrange(const StreamArgs& args, const Pipeline& pipe, int thread) {
     int s = 0;
-    for (SourceWalk walk(args); !walk.done(); walk.next(), ++s) {
+#pragma unroll 1
+    for (SourceWalk walk(args); walk.next(); ++s) {
         if constexpr (kHasRaw) pipe.raw.wait_filled(s);
         pipe.src.wait_freed(s);
         const uint32_t to = pipe.src.at(s), raw = kHasRaw ? pipe.raw.at(s) : 0;

@@ -106,7 +106,8 @@ __device__ __forceinline__ void produce_src(const StreamArgs& args, const ptx::T
                                             int lane) {
     const Buffers& to = kHasRaw ? pipe.raw : pipe.src;
     int s = 0;
-    for (SourceWalk walk(args); !walk.done(); walk.next(), ++s) {
+#pragma unroll 1
+    for (SourceWalk walk(args); walk.next(); ++s) {
         to.wait_freed(s);
         if (lane == 0) ptx::barrier_arrive_expect(to.filled(s), src_bytes(walk));
         __syncwarp();
@@ -120,8 +121,10 @@ template <typename Fill>
 __device__ __forceinline__ void for_weight_stages(const StreamArgs& args, const Pipeline& pipe, Fill fill) {
     RingPlace s;
     ptx::wait_for_previous();
-    for (WeightWalk walk(args); !walk.done(); walk.next()) {
+#pragma unroll 1
+    for (WeightWalk walk(args); walk.next();) {
         const unsigned char* from = weights_of(walk);
+#pragma unroll 1
         for (int passes = walk.item().passes(); passes > 0; --passes) {
             for (int group = 0; group < kTapGroups; ++group) {
                 pipe.weights.wait_freed(s);

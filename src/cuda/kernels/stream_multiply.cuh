@@ -25,6 +25,25 @@ __device__ __forceinline__ void add(Accumulators& acc, const Accumulators& more)
 }
 
 // ---- wgmma (sm_90a) ----
+//
+// Where sums are gathered, its products add to registers that only the assembler knows (stream_wgmma.cpp), and which
+// are read when they are done.
+
+/// What products add to, before the first of them.
+template <typename Sums>
+__device__ __forceinline__ void clear_products(Sums& acc) {
+    if constexpr (kGathered) {
+        clear_sums(acc);
+    } else {
+        clear(acc);
+    }
+}
+
+/// The same behind the last, which must have been waited for.
+template <typename Sums>
+__device__ __forceinline__ void read_products(Sums& acc) {
+    if constexpr (kGathered) read_sums(acc);
+}
 
 /// `cores` and `weights` are descriptors; a position is 16 bytes, their unit.
 template <int Group, int M>
@@ -35,26 +54,21 @@ __device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores
     }
 }
 
-/// K steps of a group that are written out: where one has few products, the descriptors of the next would take longer
-/// than they do. Beside many sums registers have no room for it, and many products compile for seconds.
-__host__ __device__ constexpr int written_steps(int group) {
-    constexpr int kFewProducts = 4, kMostSums = 144, kMostWritten = 48;
-    constexpr bool kShort =
-        kMTiles * kAccPhases * kN / 2 <= kMostSums && kPasses * kRuns * kMTiles * kSteps <= kMostWritten;
-    const int products = (kGroupRun[group + 1] - kGroupRun[group]) * kMTiles;
-    return kGathered && kShort && products <= kFewProducts ? kSteps : 1;
-}
-
 template <int Group>
 __device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t cores, uint32_t weights) {
-    constexpr int kWritten = written_steps(Group);
     const uint64_t a = ptx::wgmma_descriptor(cores, kPlaneBytes, kCoreStride * 16, ptx::Swizzle::none);
     const uint64_t b = ptx::wgmma_descriptor(weights, 128, 256, ptx::Swizzle::none);
-#pragma unroll kWritten
+#pragma unroll 1
     for (int step = 0; step < kSteps; ++step) {
         ptx::wgmma_fence();
-        multiply_tiles<Group, 0>(acc, a + step * (2 * kPlaneBytes / 16), b + step * (group_bytes(Group) / kSteps / 16));
-        if constexpr (kGathered) ptx::wgmma_commit();
+        const uint64_t cores_of = a + step * (2 * kPlaneBytes / 16);
+        const uint64_t weights_of = b + step * (group_bytes(Group) / kSteps / 16);
+        if constexpr (kGathered) {
+            wgmmas<Group>(acc, cores_of, weights_of);
+            ptx::wgmma_commit();
+        } else {
+            multiply_tiles<Group, 0>(acc, cores_of, weights_of);
+        }
     }
     if constexpr (!kGathered) ptx::wgmma_commit();
 }
@@ -190,10 +204,11 @@ template <int Group>
 __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
                                                        int s, RingPlace& w) {
     if constexpr (Group < kTapGroups) {
-        clear(group);
+        clear_products(group);
         wait_weights(pipe, w);
         multiply_group<Group>(group, pipe.src.at(s), pipe.weights.at(w));
         wait_products<0>();
+        read_products(group);
         give_back_weights(pipe, w);
         if (Group == kTapGroups - 1) give_back(pipe.src.freed(s));
         add(acc, group);

@@ -44,8 +44,10 @@ __device__ __forceinline__ void fill(const StreamArgs& args, const ptx::TensorMa
 /// all.
 __device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
     const uint32_t zeros[4] = {};
+#pragma unroll 1
     for (int position = threadIdx.x; position < kLoaded + kTail; position += kThreads) {
         if (position < kLoaded && (!kWhole || in_whole_plane(voxel_at(position)))) continue;
+#pragma unroll 1
         for (int plane = 0; plane < kStages * kStageBytes / kPlaneBytes; ++plane)
             ptx::store_shared(pipe.src.data + plane * kPlaneBytes + position * 16, zeros);
     }

@@ -146,37 +146,33 @@ __device__ __forceinline__ Item item_at(const StreamArgs& args, int index) {
 /// The work items of a CTA: every n-th one, as long as all CTAs get one, and then a share of the others' slices.
 struct Items {
     const StreamArgs& args;
-    int at; // a whole item; behind them all, a slice of the others
-    Item item;
+    int at; // the next whole item; behind them all, the next slice of the others
+    Item item{};
 
     __device__ __forceinline__ explicit Items(const StreamArgs& of)
-        : args(of), at(of.whole_items > 0 ? static_cast<int>(blockIdx.x) : first_slice()) {
-        enter();
-    }
+        : args(of), at(of.whole_items > 0 ? static_cast<int>(blockIdx.x) : first_slice()) {}
     __device__ __forceinline__ int first_slice() const { return args.whole_items + blockIdx.x * args.share; }
     __device__ __forceinline__ int end() const { return min(first_slice() + args.share, args.whole_items + args.rest); }
-    __device__ __forceinline__ int other() const {
-        int index = at - args.whole_items;
-        take(index, args.q_end_d);
-        return index;
-    }
-    __device__ __forceinline__ int other_begin(int index) const { return args.whole_items + index * args.q_end_d; }
-    __device__ __forceinline__ bool whole() const { return at < args.whole_items; }
-    __device__ __forceinline__ bool done() const { return !whole() && at >= end(); }
-    __device__ __forceinline__ void enter() {
-        if (done()) return;
-        item = item_at(args, whole() ? at : args.whole_items + other());
-        item.q_d = whole() ? 0 : at - other_begin(other());
-        item.q_d_end = whole() ? args.q_end_d : min(args.q_end_d, item.q_d + end() - at);
-    }
-    __device__ __forceinline__ void next() {
-        if (!whole()) {
-            at = min(other_begin(other() + 1), end());
-        } else {
+
+    /// Goes to the next one, at first to the first; false when there is none. All of it is here, and each role calls it
+    /// once: what is compiled twice takes twice the time.
+    __device__ __forceinline__ bool next() {
+        int index = at, first = 0, count = args.q_end_d;
+        if (at < args.whole_items) {
             at += gridDim.x;
-            if (!whole()) at = first_slice();
+            if (at >= args.whole_items) at = first_slice();
+        } else {
+            if (at >= end()) return false;
+            index = at - args.whole_items;
+            first = take(index, args.q_end_d);
+            index += args.whole_items;
+            count = min(args.q_end_d - first, end() - at);
+            at += count;
         }
-        enter();
+        item = item_at(args, index);
+        item.q_d = first;
+        item.q_d_end = first + count;
+        return true;
     }
 };
 
@@ -212,26 +208,20 @@ __device__ __forceinline__ int source_end(const StreamArgs& args, const Item& it
 struct SliceWalk {
     const StreamArgs& args;
     Items items;
-    int end, left; // slice of src behind the item's last one; stages of the item from here on
+    int end = 0, left = 0; // slice of src behind the item's last one; stages of the item from here on
 
-    __device__ __forceinline__ explicit SliceWalk(const StreamArgs& of) : args(of), items(of) { enter(); }
-    __device__ __forceinline__ bool done() const { return items.done(); }
+    __device__ __forceinline__ explicit SliceWalk(const StreamArgs& of) : args(of), items(of) {}
     __device__ __forceinline__ const Item& item() const { return items.item; }
     __device__ __forceinline__ int slice() const { return end - (left + kChunks - 1) / kChunks; }
     __device__ __forceinline__ int chunk() const { return (kChunks - left % kChunks) % kChunks; }
     __device__ __forceinline__ int turn() const { return slice() % kRotations; }
-    /// Goes to the first item from here on that meets a slice of src.
-    __device__ __forceinline__ void enter() {
-        for (; !done(); items.next()) {
+    /// Goes to the next stage, as Items does; passes items that meet no slice of src.
+    __device__ __forceinline__ bool next() {
+        for (--left; left <= 0; left = (end - source_begin(item())) * kChunks) {
+            if (!items.next()) return false;
             end = source_end(args, item());
-            left = (end - source_begin(item())) * kChunks;
-            if (left > 0) return;
         }
-    }
-    __device__ __forceinline__ void next() {
-        if (--left > 0) return;
-        items.next();
-        enter();
+        return true;
     }
 };
 
@@ -240,39 +230,29 @@ struct StepWalk {
     const StreamArgs& args;
     Items items;
     Step step;
-    int index, tap, chunk_at; // of the step, along D, of channels
+    int index = 0, tap, chunk_at = kChunks - 1; // of the step, along D, of channels
 
-    __device__ __forceinline__ explicit StepWalk(const StreamArgs& of) : args(of), items(of), step(0), chunk_at(0) {
-        if (done()) return;
-        enter(item().q_d);
-        if (!step.has(args, tap)) next_slice();
-    }
-    __device__ __forceinline__ bool done() const { return items.done(); }
+    __device__ __forceinline__ explicit StepWalk(const StreamArgs& of)
+        : args(of), items(of), step(0), tap(step.end_tap()) {}
     __device__ __forceinline__ const Item& item() const { return items.item; }
     __device__ __forceinline__ int slice() const { return step.slice(tap); }
     __device__ __forceinline__ int chunk() const { return chunk_at; }
     __device__ __forceinline__ int turn() const { return entry(kTapD, tap); }
-    __device__ __forceinline__ void enter(int at) {
-        index = at;
-        step = Step(at);
-        items.item.row_set = step.row_set;
-        tap = step.first_tap();
-    }
-    __device__ __forceinline__ void next_slice() {
+    /// Goes to the next stage, as Items does; passes slices outside src.
+    __device__ __forceinline__ bool next() {
+        if (++chunk_at < kChunks) return true;
+        chunk_at = 0;
         do {
             if (++tap < step.end_tap()) continue;
-            if (++index == item().q_d_end) {
-                items.next();
-                if (done()) return;
+            if (++index >= item().q_d_end) {
+                if (!items.next()) return false;
                 index = item().q_d;
             }
-            enter(index);
+            step = Step(index);
+            items.item.row_set = step.row_set;
+            tap = step.first_tap();
         } while (!step.has(args, tap));
-    }
-    __device__ __forceinline__ void next() {
-        if (++chunk_at < kChunks) return;
-        chunk_at = 0;
-        next_slice();
+        return true;
     }
 };
 
