@@ -17,33 +17,14 @@ namespace {
 using testing::kAmpere;
 using testing::kHopper;
 using testing::listed_problems;
+using testing::modes;
 using testing::NvrtcTest;
 using testing::read_problems;
 using testing::sampled_every;
+using testing::with;
 
 const Device& device_for(StreamEngine engine) {
     return engine == StreamEngine::wgmma ? kHopper : kAmpere;
-}
-
-/// The problem as a line of the problem file with more words behind it, such as "bf16 ndhwc".
-Problem with(const Problem& problem, DType dtype, MathMode math, Layout layout) {
-    Problem changed = problem;
-    changed.dtype = dtype;
-    changed.math = math;
-    changed.layout = layout;
-    return changed;
-}
-
-/// All ways to multiply and lay out a problem on tensor cores.
-std::vector<Problem> modes(const Problem& problem) {
-    std::vector<Problem> list;
-    for (const Layout layout : {Layout::ncdhw, Layout::ndhwc}) {
-        list.push_back(with(problem, DType::f32, MathMode::tf32, layout));
-        list.push_back(with(problem, DType::f32, MathMode::full, layout));
-        list.push_back(with(problem, DType::bf16, MathMode::full, layout));
-        list.push_back(with(problem, DType::f16, MathMode::full, layout));
-    }
-    return list;
 }
 
 bool accepts(const Problem& problem, StreamEngine engine) {
@@ -297,13 +278,7 @@ void expect_compiles(const Problem& problem, StreamEngine engine, bool has_bias)
     const auto [tables, tile] = choice_of(problem, engine);
     const int sm = device_for(engine).sm;
     const Compiled kernel = compile_for(sm, stream_request(problem, tables, tile, {}, has_bias, false));
-    // No registers change hands where mma.sync multiplies: at four phases along w some addresses do not fit. Split
-    // fp32 has all sums twice: some of what is used once in a slice does not fit.
-    const bool split = stream_parts(problem) == 2, strict = engine == StreamEngine::wgmma && !split;
-    const int64_t allowed = strict ? 0 : engine == StreamEngine::wgmma ? 512 : split ? 2048 : 128;
-    EXPECT_LE(kernel.spill_bytes, allowed) << problem.str() << ", sm_" << sm << ", " << tile.name();
-    EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << problem.str() << "\n" << kernel.log;
-    if (engine == StreamEngine::wgmma) testing::expect_sums_are_waited_for(kernel, problem.str() + ", " + tile.name());
+    testing::expect_fits(kernel, problem, engine, problem.str() + ", " + tile.name());
     EXPECT_EQ(
         compile_for(sm, stream_pack_request(problem, tables, tile, stream_pack(problem, tile, device_for(engine))))
             .spill_bytes,

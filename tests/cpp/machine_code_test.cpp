@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "cuda/direct.hpp"
+#include "nvrtc_test.hpp"
+
 namespace tconv3d::testing {
 namespace {
 
@@ -19,6 +24,17 @@ TEST(MachineCode, NamesWhatTouchesThemBefore) {
     EXPECT_EQ(touches_sums_under_way({kProduct, kLast, "MOV R2, R31", kWait}), "MOV R2, R31");
     EXPECT_EQ(touches_sums_under_way({kProduct, kLast, "CS2R R24, SRZ", kWait}), "CS2R R24, SRZ");
     EXPECT_EQ(touches_sums_under_way({kLast, kOther, kWaitButOne, "MOV R2, R40"}), "MOV R2, R40");
+}
+
+class MachineCodeOfKernels : public NvrtcTest {};
+
+/// Tests that compile kernels look at their machine code where it can be read, and are silent where it cannot.
+TEST_F(MachineCodeOfKernels, IsRead) {
+    if (!no_disassembler().empty()) GTEST_SKIP() << no_disassembler();
+    const Problem problem = Problem::parse("ci2 co2 3x3x3 k2");
+    const std::vector<std::string> instructions =
+        disassemble(cuda::compile_for(90, cuda::direct_request(problem, {}, true, false)).cubin);
+    EXPECT_NE(std::find(instructions.begin(), instructions.end(), "EXIT"), instructions.end());
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "cuda/compile.hpp"
 #include "cuda/nvrtc.hpp"
+#include "cuda/stream.hpp"
 #include "machine_code.hpp"
 
 namespace tconv3d::testing {
@@ -21,6 +22,19 @@ protected:
 inline void expect_sums_are_waited_for(const cuda::Compiled& kernel, const std::string& where) {
     if (!no_disassembler().empty()) return;
     EXPECT_EQ(touches_sums_under_way(disassemble(kernel.cubin)), "") << where;
+}
+
+/// A kernel for tensor cores whose values have the room that its tile counts on.
+inline void expect_fits(const cuda::Compiled& kernel, const Problem& problem, cuda::StreamEngine engine,
+                        const std::string& where) {
+    // No registers change hands where mma.sync multiplies: at four phases along w some addresses do not fit. Split
+    // fp32 has all sums twice: some of what is used once in a slice does not fit.
+    const bool wgmma = engine == cuda::StreamEngine::wgmma, split = cuda::stream_parts(problem) == 2;
+    const int64_t allowed = wgmma && !split ? 0 : wgmma ? 512 : split ? 2048 : 128;
+    EXPECT_LE(kernel.spill_bytes, allowed) << where;
+    EXPECT_LE(kernel.local_bytes, kernel.spill_bytes) << where << ": an array is not in registers";
+    EXPECT_EQ(kernel.log.find("serialized"), std::string::npos) << where << "\n" << kernel.log;
+    if (wgmma) expect_sums_are_waited_for(kernel, where);
 }
 
 } // namespace tconv3d::testing

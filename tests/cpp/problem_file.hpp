@@ -31,6 +31,26 @@ inline std::vector<Problem> listed_problems() {
     return list;
 }
 
+inline Problem with(const Problem& problem, DType dtype, MathMode math, Layout layout) {
+    Problem changed = problem;
+    changed.dtype = dtype;
+    changed.math = math;
+    changed.layout = layout;
+    return changed;
+}
+
+/// All ways to multiply and lay out a problem on tensor cores.
+inline std::vector<Problem> modes(const Problem& problem) {
+    std::vector<Problem> list;
+    for (const Layout layout : {Layout::ncdhw, Layout::ndhwc}) {
+        list.push_back(with(problem, DType::f32, MathMode::tf32, layout));
+        list.push_back(with(problem, DType::f32, MathMode::full, layout));
+        list.push_back(with(problem, DType::bf16, MathMode::full, layout));
+        list.push_back(with(problem, DType::f16, MathMode::full, layout));
+    }
+    return list;
+}
+
 /// Tests that compile a kernel for each problem take one of so many: TCONV3D_TEST_EVERY=1 takes them all.
 inline size_t sampled_every() {
     const char* every = std::getenv("TCONV3D_TEST_EVERY");

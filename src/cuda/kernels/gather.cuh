@@ -119,8 +119,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
                 continue;
             }
             const Slice slice = slice_of(args, item, step.d(), step.d() < args.dst_d);
-            if constexpr (kParts == 1) clear_products(acc);
-            if constexpr (kParts == 2) clear(acc);
+            clear_sums(acc);
             if (kSeams && index % kRowSets == 0) clear_seams(args, output, item, slice);
             pipe.turns.wait(steps);
             if constexpr (kKeeps) kept.give_back_before(pipe, step.q);
@@ -130,7 +129,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
             } else {
                 pipe.turns.give(steps);
             }
-            if constexpr (kParts == 1) read_products(acc);
+            read_sums(acc);
             if constexpr (kKeeps) kept.give_back_after(pipe, item, index);
             store_step(acc, args, output, item, pipe, places, slice, steps);
         }

@@ -18,8 +18,8 @@ constexpr int kPieceTensors = kSavesPreactivation ? 2 : 1;
 /// Puts this lane's outputs of a row into its channel's piece, where the row begins at `to`. Words there hold two
 /// outputs; where the row begins in the middle of one, they are that of a lane's vector and of the vector before it.
 /// `finish` makes an output of a sum, its place in the row and whether it exists.
-template <int Half, typename Finish>
-__device__ __forceinline__ void stage_piece_row(const Accumulators& acc, int row, uint32_t to, Finish finish) {
+template <typename Finish>
+__device__ __forceinline__ void stage_piece_row(const Accumulators& acc, int half, int row, uint32_t to, Finish finish) {
     const int lane = threadIdx.x % 32;
     const bool odd = to % 4 != 0;
     const uint32_t pick = odd ? 0x5432 : 0x7654;
@@ -32,7 +32,7 @@ __device__ __forceinline__ void stage_piece_row(const Accumulators& acc, int row
 #pragma unroll
         for (int k = 0; k < kVector; ++k)
             values[k] =
-                finish(vector_sum<Half>(acc, block, k), place + k, inside || (place + k >= 0 && place + k < kPieceRow));
+                finish(vector_sum(acc, half, block, k), place + k, inside || (place + k >= 0 && place + k < kPieceRow));
         Vector vector;
         vector.set(values, Storage{});
         constexpr int kWords = Vector::kWords;
@@ -53,8 +53,8 @@ __device__ __forceinline__ void stage_piece_row(const Accumulators& acc, int row
 }
 
 /// Stages 8 channels for a tensor, in the buffer of that use.
-template <int Half, typename Finish>
-__device__ __forceinline__ void stage_piece(const Accumulators& acc, const Item& item, const Piece& piece,
+template <typename Finish>
+__device__ __forceinline__ void stage_piece(const Accumulators& acc, int half, const Item& item, const Piece& piece,
                                             const Buffers& buffers, int use, Finish finish) {
     buffers.wait_freed(use);
     const uint32_t channel =
@@ -62,26 +62,25 @@ __device__ __forceinline__ void stage_piece(const Accumulators& acc, const Item&
 #pragma unroll
     for (int row = 0; row < kTileH; ++row) {
         const int first = row * kStrideH * kPieceRow;
-        stage_piece_row<Half>(acc, row, channel + (item.first_row() * kPieceRow + first) * kElementBytes,
+        stage_piece_row(acc, half, row, channel + (item.first_row() * kPieceRow + first) * kElementBytes,
                               [&](float sum, int place, bool exists) { return finish(sum, first + place, exists); });
     }
     ptx::fence_shared_async();
     ptx::barrier_arrive(buffers.filled(use));
 }
 
-template <int Half>
-__device__ __forceinline__ void stage_half(const Accumulators& acc, const StreamArgs& args, const Output& output,
+__device__ __forceinline__ void stage_half(const Accumulators& acc, int half, const StreamArgs& args, const Output& output,
                                            const Item& item, const Pipeline& pipe, const Slice& slice, int use) {
     const Buffers buffers = pipe.pieces_of(threadIdx.x / 32 % 4);
-    const int c = threadIdx.x / 32 % 4 * 16 + Half * 8 + threadIdx.x % 32 / 4;
+    const int c = threadIdx.x / 32 % 4 * 16 + half * 8 + threadIdx.x % 32 / 4;
     const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
     const int first = (item.q_h * kStrideH + item.first_row()) * kPieceRow, end = args.dst_h * kPieceRow - first;
     const Index start = slice.index + c * slice.stride + first;
     const auto biased = [&](float sum) { return kHasBias ? sum + bias : sum; };
     if constexpr (kSavesPreactivation)
-        stage_piece<Half>(acc, item, piece_of(args, output.preactivation, item, slice, c), buffers, use++,
+        stage_piece(acc, half, item, piece_of(args, output.preactivation, item, slice, c), buffers, use++,
                           [&](float sum, int, bool) { return biased(sum); });
-    stage_piece<Half>(acc, item, piece_of(args, output.dst, item, slice, c), buffers, use,
+    stage_piece(acc, half, item, piece_of(args, output.dst, item, slice, c), buffers, use,
                       [&](float sum, int place, bool exists) {
                           return lane_value(biased(sum), output, exists && place < end && slice.has(c),
                                             slice.channel + c, start + place);
@@ -91,8 +90,9 @@ __device__ __forceinline__ void stage_half(const Accumulators& acc, const Stream
 /// `piece` is that of the slice, counted from the CTA's first.
 __device__ __forceinline__ void stage_pieces(const Accumulators& acc, const StreamArgs& args, const Output& output,
                                              const Item& item, const Pipeline& pipe, const Slice& slice, int piece) {
-    stage_half<0>(acc, args, output, item, pipe, slice, 2 * piece * kPieceTensors);
-    stage_half<1>(acc, args, output, item, pipe, slice, (2 * piece + 1) * kPieceTensors);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        stage_half(acc, half, args, output, item, pipe, slice, (2 * piece + half) * kPieceTensors);
 }
 
 // ---- Those that send ----

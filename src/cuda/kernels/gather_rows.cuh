@@ -84,8 +84,8 @@ struct WarpRows {
 
 /// Puts this lane's outputs of a row into shared memory. `finish` makes an output of a sum, its place in the row and
 /// whether it exists.
-template <int Half, typename Finish>
-__device__ __forceinline__ void stage_row(const Accumulators& acc, int row, const WarpRows& rows, Finish finish) {
+template <typename Finish>
+__device__ __forceinline__ void stage_row(const Accumulators& acc, int half, int row, const WarpRows& rows, Finish finish) {
     const int begin = row * kPitch, end = begin + kTileW; // positions
     const uint32_t shared = rows.shared + threadIdx.x % 32 / 4 * kStagedBytes;
 #pragma unroll
@@ -96,7 +96,7 @@ __device__ __forceinline__ void stage_row(const Accumulators& acc, int row, cons
         float values[kVector];
 #pragma unroll
         for (int k = 0; k < kVector; ++k)
-            values[k] = finish(vector_sum<Half>(acc, block, k), place + k, wanted && place + k < rows.row.count);
+            values[k] = finish(vector_sum(acc, half, block, k), place + k, wanted && place + k < rows.row.count);
         Vector vector;
         vector.set(values, Storage{});
         ptx::store_shared_if(wanted, shared + place * kElementBytes, vector.words);
@@ -104,21 +104,20 @@ __device__ __forceinline__ void stage_row(const Accumulators& acc, int row, cons
 }
 
 /// Stages a row of 8 channels, and sends it to a tensor.
-template <int Half, typename Finish>
-__device__ __forceinline__ void store_staged_row(const Accumulators& acc, int row, Storage* tensor,
+template <typename Finish>
+__device__ __forceinline__ void store_staged_row(const Accumulators& acc, int half, int row, Storage* tensor,
                                                  const WarpRows& rows, Finish finish) {
     constexpr int kTogether = 4; // channels
-    stage_row<Half>(acc, row, rows, finish);
+    stage_row(acc, half, row, rows, finish);
     __syncwarp();
-#pragma unroll
+#pragma unroll 1
     for (int channel = 0; channel < 8; channel += kTogether) rows.send<kTogether>(tensor, channel);
     __syncwarp();
 }
 
-template <int Half>
-__device__ __forceinline__ void store_half(const Accumulators& acc, const StreamArgs& args, const Output& output,
+__device__ __forceinline__ void store_half(const Accumulators& acc, int half, const StreamArgs& args, const Output& output,
                                            const Item& item, const Pipeline& pipe, const Slice& slice) {
-    const int first = threadIdx.x / 32 % 4 * 16 + Half * 8, c = first + threadIdx.x % 32 / 4;
+    const int first = threadIdx.x / 32 % 4 * 16 + half * 8, c = first + threadIdx.x % 32 / 4;
     const uint32_t shared = pipe.end + kOverread + threadIdx.x / 32 * (8 * kStagedBytes);
     const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
     const auto biased = [&](float sum) { return kHasBias ? sum + bias : sum; };
@@ -126,10 +125,10 @@ __device__ __forceinline__ void store_half(const Accumulators& acc, const Stream
     for (int row = 0; row < kTileH; ++row) {
         const WarpRows rows = {slice, TileRow(args, item, row), first, shared};
         if constexpr (kSavesPreactivation)
-            store_staged_row<Half>(acc, row, output.preactivation, rows,
+            store_staged_row(acc, half, row, output.preactivation, rows,
                                    [&](float sum, int, bool) { return biased(sum); });
         const Index start = slice.index + c * slice.stride + rows.row.offset;
-        store_staged_row<Half>(acc, row, output.dst, rows, [&](float sum, int place, bool exists) {
+        store_staged_row(acc, half, row, output.dst, rows, [&](float sum, int place, bool exists) {
             return lane_value(biased(sum), output, exists && slice.has(c), slice.channel + c, start + place);
         });
     }
@@ -138,8 +137,8 @@ __device__ __forceinline__ void store_half(const Accumulators& acc, const Stream
 __device__ __forceinline__ void store_gathered_rows(const Accumulators& acc, const StreamArgs& args,
                                                     const Output& output, const Item& item, const Pipeline& pipe,
                                                     const Slice& slice) {
-    store_half<0>(acc, args, output, item, pipe, slice);
-    store_half<1>(acc, args, output, item, pipe, slice);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) store_half(acc, half, args, output, item, pipe, slice);
 }
 
 } // namespace

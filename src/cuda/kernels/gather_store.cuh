@@ -144,16 +144,14 @@ struct Vectors {
 };
 
 /// A lane's sum for one of a vector's outputs, before it is traded.
-template <int Half>
-__device__ __forceinline__ float vector_sum(const Accumulators& acc, int block, int k) {
-    if constexpr (kTraded) return gathered_sum(acc, 2 * block + k / 2, Half, k % 2, 0);
-    return gathered_sum(acc, block, Half, k / kStrideW, k % kStrideW);
+__device__ __forceinline__ float vector_sum(const Accumulators& acc, int half, int block, int k) {
+    if constexpr (kTraded) return gathered_sum(acc, 2 * block + k / 2, half, k % 2, 0);
+    return gathered_sum(acc, block, half, k / kStrideW, k % kStrideW);
 }
 
 /// The outputs of channel `c`, which is row g or g + 8 of the products.
-template <int Half>
-__device__ __forceinline__ void store_channel(const Accumulators& acc, const Output& output, const VectorPlaces& places,
-                                              const Slice& slice, int c) {
+__device__ __forceinline__ void store_channel(const Accumulators& acc, int half, const Output& output,
+                                              const VectorPlaces& places, const Slice& slice, int c) {
     const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
     const Index channel = slice.index + c * slice.stride;
 #pragma unroll
@@ -165,7 +163,7 @@ __device__ __forceinline__ void store_channel(const Accumulators& acc, const Out
             if (!vectors.has(i)) continue;
             vectors.places[i] = places.at(block + i);
 #pragma unroll
-            for (int k = 0; k < kVector; ++k) vectors.values[i][k] = vector_sum<Half>(acc, block + i, k) + bias;
+            for (int k = 0; k < kVector; ++k) vectors.values[i][k] = vector_sum(acc, half, block + i, k) + bias;
         }
         if constexpr (kSavesPreactivation) vectors.put(output.preactivation, channel, slice.has(c));
 #pragma unroll
@@ -211,8 +209,8 @@ __device__ __forceinline__ void store_gathered(const Accumulators& acc, const Ou
     if constexpr (kChannelsLast) {
         store_neighbours(acc, output, places, slice, rows + 2 * g);
     } else {
-        store_channel<0>(acc, output, places, slice, rows + g);
-        store_channel<1>(acc, output, places, slice, rows + g + 8);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) store_channel(acc, half, output, places, slice, rows + g + half * 8);
     }
 }
 

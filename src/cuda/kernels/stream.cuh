@@ -36,9 +36,9 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
 #pragma unroll 1
     for (Slices at(args); at.next();) {
         if (at.first()) {
-            clear(acc);
             storing.enter(args, at.item());
-            if constexpr (kOwnWeights) own.enter(args, at.item(), pipe);
+            if constexpr (kOwnWeights) own.enter(args, at.item(), pipe); // which may use the sums' registers
+            clear(acc);
         }
         if (at.slice >= 0 && at.slice < args.depth)
             multiply_slices<0>(acc, pipe, at.item(), 1, RunningStages{s}, w, [] {});

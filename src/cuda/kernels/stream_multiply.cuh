@@ -26,24 +26,8 @@ __device__ __forceinline__ void add(Accumulators& acc, const Accumulators& more)
 
 // ---- wgmma (sm_90a) ----
 //
-// Where sums are gathered, its products add to registers that only the assembler knows (stream_wgmma.cpp), and which
-// are read when they are done.
-
-/// What products add to, before the first of them.
-template <typename Sums>
-__device__ __forceinline__ void clear_products(Sums& acc) {
-    if constexpr (kGathered) {
-        clear_sums(acc);
-    } else {
-        clear(acc);
-    }
-}
-
-/// The same behind the last, which must have been waited for.
-template <typename Sums>
-__device__ __forceinline__ void read_products(Sums& acc) {
-    if constexpr (kGathered) read_sums(acc);
-}
+// Where sums are gathered, its products add to registers that only the assembler knows (stream_wgmma.cpp): they are
+// cleared by clear_sums() before the first one, and read by read_sums() when all are done.
 
 /// `cores` and `weights` are descriptors; a position is 16 bytes, their unit.
 template <int Group, int M>
@@ -83,58 +67,57 @@ __device__ __forceinline__ void load_rows(uint32_t (&a)[kMTiles][4], uint32_t co
         ptx::load_matrices(a[m], cores + (row_position(threadIdx.x, m, row) + offset) * 16 + lane / 16 * kPlaneBytes);
 }
 
-/// 8 columns of a run, of all m64 tiles.
-template <int Run, int Block>
-__device__ __forceinline__ void multiply_block(Accumulators& acc, const uint32_t (&a)[kMTiles][4],
+/// 8 columns of all m64 tiles; `first` is the first of their sums.
+__device__ __forceinline__ void multiply_block(Accumulators& acc, int first, const uint32_t (&a)[kMTiles][4],
                                                const uint32_t (&b)[2]) {
-    constexpr int kFirst = kRunFirst[Run] * (kN / 2) + Block * 4;
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m) {
-        float (&sums)[kAccPhases * kN / 2] = acc.sums[m];
-        float c[4] = {sums[kFirst], sums[kFirst + 1], sums[kFirst + 2], sums[kFirst + 3]};
+        float c[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) c[i] = acc.sums[m][first + i];
         multiply_fragments(c, a[m], b);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[kFirst + i] = c[i];
+        for (int i = 0; i < 4; ++i) acc.sums[m][first + i] = c[i];
     }
 }
 
-/// Two blocks of 8 columns at a time: their four cores are one load.
-template <int Run, int Block>
-__device__ __forceinline__ void multiply_blocks(Accumulators& acc, const uint32_t (&a)[kParts][kMTiles][4],
-                                                uint32_t weights, int part_bytes) {
-    constexpr int kBlocks = kRunCount[Run] * kN / 8;
-    if constexpr (Block < kBlocks) {
+/// A run. Two blocks of 8 columns at a time: their four cores are one load.
+template <int Run>
+__device__ __forceinline__ void multiply_run(Accumulators& acc, uint32_t cores, uint32_t weights, int part_bytes) {
+    constexpr int kBlocks = kRunCount[Run] * (kN / 8), kFirst = kRunFirst[Run] * (kN / 2);
+    uint32_t a[kParts][kMTiles][4];
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) load_rows(a[part], cores + part * kPartBytes, kRunOffset[Run]);
+#pragma unroll
+    for (int block = 0; block < kBlocks; block += 2) {
         // The last block may have no neighbour, and is loaded twice.
-        const int lane = threadIdx.x % (Block + 1 < kBlocks ? 32 : 16);
+        const int lane = threadIdx.x % (block + 1 < kBlocks ? 32 : 16);
         uint32_t b[kParts][4];
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
-            ptx::load_matrices(b[part], weights + part * part_bytes + Block * 256 + lane * 16);
-        const uint32_t left[2] = {b[0][0], b[0][1]}, right[2] = {b[0][2], b[0][3]};
-        multiply_block<Run, Block>(acc, a[0], left);
-        if constexpr (Block + 1 < kBlocks) multiply_block<Run, Block + 1>(acc, a[0], right);
-        if constexpr (kParts == 2) {
-            const uint32_t low_left[2] = {b[1][0], b[1][1]}, low_right[2] = {b[1][2], b[1][3]};
-            multiply_block<Run, Block>(acc, a[0], low_left);
-            multiply_block<Run, Block>(acc, a[1], left);
-            if constexpr (Block + 1 < kBlocks) {
-                multiply_block<Run, Block + 1>(acc, a[0], low_right);
-                multiply_block<Run, Block + 1>(acc, a[1], right);
+            ptx::load_matrices(b[part], weights + part * part_bytes + block * 256 + lane * 16);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (block + i >= kBlocks) continue;
+            const int sums = kFirst + (block + i) * 4;
+            const uint32_t high[2] = {b[0][2 * i], b[0][2 * i + 1]};
+            multiply_block(acc, sums, a[0], high);
+            if constexpr (kParts == 2) {
+                const uint32_t low[2] = {b[1][2 * i], b[1][2 * i + 1]};
+                multiply_block(acc, sums, a[0], low);
+                multiply_block(acc, sums, a[1], high);
             }
         }
-        multiply_blocks<Run, Block + 2>(acc, a, weights, part_bytes);
     }
 }
 
+/// Those of a group from one on. As a loop they would be too much to be unrolled.
 template <int Group, int Run>
-__device__ __forceinline__ void multiply_run(Accumulators& acc, uint32_t cores, uint32_t weights) {
+__device__ __forceinline__ void multiply_runs(Accumulators& acc, uint32_t cores, uint32_t weights) {
     if constexpr (Run < kGroupRun[Group + 1]) {
-        uint32_t a[kParts][kMTiles][4];
-#pragma unroll
-        for (int part = 0; part < kParts; ++part) load_rows(a[part], cores + part * kPartBytes, kRunOffset[Run]);
-        multiply_blocks<Run, 0>(acc, a, weights + (kRunUse[Run] - kGroupUse[Group]) * kBlockBytes,
-                                group_uses(Group) * kBlockBytes);
-        multiply_run<Group, Run + 1>(acc, cores, weights);
+        multiply_run<Run>(acc, cores, weights + (kRunUse[Run] - kGroupUse[Group]) * kBlockBytes,
+                          group_uses(Group) * kBlockBytes);
+        multiply_runs<Group, Run + 1>(acc, cores, weights);
     }
 }
 
@@ -142,8 +125,8 @@ template <int Group>
 __device__ __forceinline__ void multiply_by_mma(Accumulators& acc, uint32_t cores, uint32_t weights) {
 #pragma unroll 1
     for (int step = 0; step < kSteps; ++step) {
-        multiply_run<Group, kGroupRun[Group]>(acc, cores + step * 2 * kPlaneBytes,
-                                              weights + step * (group_bytes(Group) / kSteps));
+        multiply_runs<Group, kGroupRun[Group]>(acc, cores + step * 2 * kPlaneBytes,
+                                               weights + step * (group_bytes(Group) / kSteps));
     }
 }
 
@@ -204,11 +187,10 @@ template <int Group>
 __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
                                                        int s, RingPlace& w) {
     if constexpr (Group < kTapGroups) {
-        clear_products(group);
+        clear(group);
         wait_weights(pipe, w);
         multiply_group<Group>(group, pipe.src.at(s), pipe.weights.at(w));
         wait_products<0>();
-        read_products(group);
         give_back_weights(pipe, w);
         if (Group == kTapGroups - 1) give_back(pipe.src.freed(s));
         add(acc, group);

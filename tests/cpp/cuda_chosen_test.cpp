@@ -1,0 +1,78 @@
+// Every kernel that selection chooses for the baselines is compiled, for both kinds of tensor cores, without a GPU.
+#include "cuda/cells.hpp"
+#include "cuda/direct.hpp"
+#include "cuda/implementation.hpp"
+#include "cuda/stream.hpp"
+#include "made_up_devices.hpp"
+#include "nvrtc_test.hpp"
+#include "problem_file.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+using testing::kAmpere;
+using testing::kHopper;
+
+/// One line of problems/baselines.txt, on one device.
+class ChosenCompile : public testing::NvrtcTest, public ::testing::WithParamInterface<Problem> {
+protected:
+    /// In each mode, with a bias in one layout and without one in the other.
+    static void expect_all_compile(const Device& device) {
+        const std::vector<Problem> modes = testing::modes(GetParam());
+        for (size_t i = 0; i < modes.size(); ++i) expect_compiles(modes[i], device, (i + i / 4) % 2 == 0);
+    }
+
+private:
+    static void expect_compiles(const Problem& problem, const Device& device, bool has_bias) {
+        const std::string name = choose(problem, {}, device).implementation->name;
+        const std::string where = name + " for " + problem.str() + ", sm_" + std::to_string(device.sm);
+        if (name == "cells") {
+            const CellTile tile = choose_cell_tile(problem, device.multiprocessors);
+            constexpr int64_t kAddresses = 64; // of what a thread of many outputs loads, some may not fit
+            expect_spills(device, cells_request(problem, tile, {}, has_bias, false), kAddresses, where);
+        } else if (name == "direct") {
+            expect_spills(device, direct_request(problem, {}, has_bias, false), 0, where);
+        } else {
+            expect_tensor_cores(problem, device, name, has_bias, where);
+        }
+    }
+
+    static Compiled compile_within_limits(const Device& device, const KernelRequest& request,
+                                          const std::string& where) {
+        const Compiled kernel = compile_for(device.sm, request);
+        EXPECT_LE(kernel.shared_bytes + request.dynamic_shared_bytes, device.shared_memory_per_block) << where;
+        return kernel;
+    }
+
+    static void expect_spills(const Device& device, const KernelRequest& request, int64_t most,
+                              const std::string& where) {
+        EXPECT_LE(compile_within_limits(device, request, where).spill_bytes, most) << where;
+    }
+
+    static void expect_tensor_cores(const Problem& problem, const Device& device, const std::string& name,
+                                    bool has_bias, const std::string& where) {
+        const StreamEngine engine = name == "mma" ? StreamEngine::mma : StreamEngine::wgmma;
+        const StreamForm form = name == "gather" ? StreamForm::gather : StreamForm::scatter;
+        const auto [tables, tile] = choose_stream(problem, device, engine, form);
+        const std::string what = where + ", " + tile.name();
+        const KernelRequest request = stream_request(problem, tables, tile, {}, has_bias, false);
+        testing::expect_fits(compile_within_limits(device, request, what), problem, engine, what);
+        if (!tile.own_weights) {
+            const StreamPack pack = stream_pack(problem, tile, device);
+            expect_spills(device, stream_pack_request(problem, tables, tile, pack), 0, "the packing of " + what);
+        }
+    }
+};
+
+TEST_P(ChosenCompile, OnHopper) {
+    expect_all_compile(kHopper);
+}
+
+TEST_P(ChosenCompile, OnAmpere) {
+    expect_all_compile(kAmpere);
+}
+
+INSTANTIATE_TEST_SUITE_P(Baselines, ChosenCompile, ::testing::ValuesIn(testing::read_problems("baselines.txt")));
+
+} // namespace
+} // namespace tconv3d::cuda
