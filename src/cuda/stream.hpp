@@ -142,8 +142,6 @@ struct StreamTables {
     int64_t first_delta_h() const;
     /// Source positions beside its own that the outputs of a position read along a dimension.
     int64_t halo(size_t dim) const { return delta_max[dim] - delta_min[dim]; }
-    /// Slots' worth of packed weights: each ring twice but one, so that every rotation is a window of it.
-    int64_t entries() const;
 };
 
 /// The tile of one CTA and how it is staged.
@@ -179,7 +177,7 @@ struct StreamTile {
     int64_t tap_groups; ///< of the plane's taps: a stage of weights holds one
     int64_t weight_stages;
     int64_t weight_stage_bytes;
-    bool windows;      ///< the packed weights hold windows of the rings, because all rotations would be too much memory
+    bool turned;       ///< the packed weights hold one rotation, which copies turn: all would be too much memory
     bool own_weights;  ///< each CTA packs those of its channels, which all fit into shared memory
     int64_t run_rows;  ///< that the copy engine brings in one piece, where rows are whole
     int64_t run_boxes; ///< such pieces of a staged plane

@@ -43,7 +43,7 @@ void add_blocks(Prelude& prelude, const Problem& problem, const StreamTables& ta
 }
 
 /// The tap along D that a slot takes while slices of a rotation pass: delta = rotation - slot, modulo the ring's length
-/// and within its range. -1 where the ring has a gap. An entry of a window is what its slot takes at rotation 0.
+/// and within its range. -1 where the ring has a gap.
 /// Where sums are gathered, every tap has a turn.
 void add_places(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     std::vector<int64_t> taps;
@@ -52,11 +52,10 @@ void add_places(Prelude& prelude, const Problem& problem, const StreamTables& ta
         prelude.array("kPlaceTap", taps);
         return;
     }
-    for (int64_t turn = 0; turn < (tile.windows ? 1 : tables.rotations); ++turn) {
+    for (int64_t turn = 0; turn < (tile.turned ? 1 : tables.rotations); ++turn) {
         for (size_t r = 0; r < tables.rings.size(); ++r) {
             const Ring& ring = tables.rings[r];
-            const int64_t places = tile.windows ? std::max<int64_t>(2 * ring.length - 1, 0) : ring.length;
-            for (int64_t slot = 0; slot < places; ++slot) {
+            for (int64_t slot = 0; slot < ring.length; ++slot) {
                 const int64_t from_max = ring.delta_max + slot - turn;
                 const int64_t delta = ring.delta_max - (from_max - floor_div(from_max, ring.length) * ring.length);
                 const int64_t reach = static_cast<int64_t>(r) + problem.padding[0] - delta * problem.stride[0];

@@ -19,18 +19,16 @@ std::string mma_source(const Problem& problem) {
 }
 
 void add_rings(Prelude& prelude, const StreamTables& tables) {
-    std::vector<int64_t> length, start, delta, entry = {0};
+    std::vector<int64_t> length, start, delta;
     for (const Ring& ring : tables.rings) {
         length.push_back(ring.length);
         start.push_back(ring.start);
         delta.push_back(ring.delta_max);
-        entry.push_back(entry.back() + std::max<int64_t>(2 * ring.length - 1, 0));
     }
     prelude.constant("kDPhases", static_cast<int64_t>(tables.rings.size()));
     prelude.array("kRingLength", length);
     prelude.array("kRingStart", start);
     prelude.array("kRingDelta", delta);
-    prelude.array("kRingEntry", entry);
     prelude.constant("kRotations", tables.rotations);
     // A multiple of the rotations that makes every slice that is passed positive.
     prelude.constant("kRotationRound", round_up(std::max<int64_t>(-tables.delta_min[0], 0), tables.rotations));
@@ -177,7 +175,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
         .constant("kStages", tile.stages)
         .constant("kWeightStages", tile.weight_stages)
         .constant("kWeightStageBytes", tile.weight_stage_bytes)
-        .flag("kWindows", tile.windows)
+        .flag("kTurned", tile.turned)
         .flag("kOwnWeights", tile.own_weights)
         .constant("kRawAlign", 16 / bytes_per_element(problem.dtype))
         .constant("kRawPitch", tile.raw_pitch)

@@ -165,12 +165,6 @@ StreamTables::StreamTables(const Problem& problem, StreamRows rows, StreamForm o
     set_runs(offsets, accumulator, form == StreamForm::scatter);
 }
 
-int64_t StreamTables::entries() const {
-    int64_t count = 0;
-    for (const Ring& ring : rings) count += std::max<int64_t>(2 * ring.length - 1, 0);
-    return count;
-}
-
 int64_t StreamTables::longest_run() const {
     int64_t longest = 0;
     for (const StreamOffset& offset : offsets) {

@@ -46,7 +46,7 @@ void consider_stored(StreamTile tile, const Problem& problem, const StreamTables
     for (tile.steps = 1; tile.steps <= most_steps; tile.steps *= 2) {
         if (all_steps % tile.steps != 0) return;
         if (!set_stream_raw(tile, problem)) return;
-        tile.windows = false;
+        tile.turned = false;
         tile.own_weights = set_stream_own_weights(tile, problem, tables, device.shared_memory_per_block);
         if (tile.own_weights) {
             estimate_stream(tile, problem, tables, device.multiprocessors);
@@ -55,7 +55,7 @@ void consider_stored(StreamTile tile, const Problem& problem, const StreamTables
         tile.own_weights = false;
         if (!set_stream_stages(tile, problem, tables, device.shared_memory_per_block)) return;
         estimate_stream(tile, problem, tables, device.multiprocessors);
-        tile.windows = stream_packed_words(problem, tables, tile) * 4 > kMostPackedBytes;
+        tile.turned = stream_packed_words(problem, tables, tile) * 4 > kMostPackedBytes;
         keep(tile);
     }
 }
@@ -240,7 +240,7 @@ int64_t stream_packed_words(const Problem& problem, const StreamTables& tables, 
     if (tile.own_weights) return 0;
     const int64_t channel_tiles = cuts(problem.dst_channels_per_group(), tile.dst_channels);
     const int64_t steps = stream_all_steps(problem, tile);
-    const int64_t slots = tile.windows ? tables.entries() : tables.rotations * tables.slots;
+    const int64_t slots = (tile.turned ? 1 : tables.rotations) * tables.slots;
     return problem.groups * channel_tiles * steps * stream_parts(problem) * tables.pass_count() * tables.uses() *
            slots * tile.dst_channels * 8;
 }

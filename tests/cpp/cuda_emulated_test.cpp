@@ -277,6 +277,29 @@ TEST_P(GatherEmulatedCase, IsExactOnIntegers) {
 
 INSTANTIATE_TEST_SUITE_P(All, GatherEmulatedCase, ::testing::ValuesIn(kGatherCases));
 
+/// Weights of which all rotations would be too many bytes: here the tile is told so, and small ones do.
+TEST(StreamEmulated, TurnsTheOnlyRotationThatIsPacked) {
+    const struct {
+        const char* problem;
+        StreamEngine engine;
+    } cases[] = {{"n1 ci16 co8 7x4x8 k5x3x3 s2x1x1 p2x1x1 tf32", kWgmma},
+                 {"n1 ci8 co8 6x3x8 k4x2x2 s2 f32", kWgmma},
+                 {"n2 ci16 co8 5x4x5 k3 d2 bf16 ndhwc", kWgmma},
+                 {"n1 ci8 co8 5x3x8 k3x2x2 s1x2x2 tf32", kMma}};
+    for (const auto& [line, engine] : cases) {
+        const Problem problem = Problem::parse(line);
+        StreamChoice choice = choose_stream(problem, small_hopper(), engine);
+        ASSERT_FALSE(choice.tile.own_weights) << line;
+        ASSERT_GT(choice.tables.rotations, 1) << line;
+        const int64_t all = stream_packed_words(problem, choice.tables, choice.tile);
+        choice.tile.turned = true;
+        EXPECT_EQ(stream_packed_words(problem, choice.tables, choice.tile) * choice.tables.rotations, all) << line;
+        const Emulated emulated(problem, choice);
+        ASSERT_TRUE(emulated.compile()) << line;
+        EXPECT_TRUE(emulated.execute()) << line << ": " << choice.name();
+    }
+}
+
 /// Some of the problem file, each in another mode.
 TEST(StreamEmulated, TakesTheProblemFile) {
     constexpr struct {

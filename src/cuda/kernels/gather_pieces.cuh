@@ -19,7 +19,8 @@ constexpr int kPieceTensors = kSavesPreactivation ? 2 : 1;
 /// outputs; where the row begins in the middle of one, they are that of a lane's vector and of the vector before it.
 /// `finish` makes an output of a sum, its place in the row and whether it exists.
 template <typename Finish>
-__device__ __forceinline__ void stage_piece_row(const Accumulators& acc, int half, int row, uint32_t to, Finish finish) {
+__device__ __forceinline__ void stage_piece_row(const Accumulators& acc, int half, int row, uint32_t to,
+                                                Finish finish) {
     const int lane = threadIdx.x % 32;
     const bool odd = to % 4 != 0;
     const uint32_t pick = odd ? 0x5432 : 0x7654;
@@ -63,14 +64,15 @@ __device__ __forceinline__ void stage_piece(const Accumulators& acc, int half, c
     for (int row = 0; row < kTileH; ++row) {
         const int first = row * kStrideH * kPieceRow;
         stage_piece_row(acc, half, row, channel + (item.first_row() * kPieceRow + first) * kElementBytes,
-                              [&](float sum, int place, bool exists) { return finish(sum, first + place, exists); });
+                        [&](float sum, int place, bool exists) { return finish(sum, first + place, exists); });
     }
     ptx::fence_shared_async();
     ptx::barrier_arrive(buffers.filled(use));
 }
 
-__device__ __forceinline__ void stage_half(const Accumulators& acc, int half, const StreamArgs& args, const Output& output,
-                                           const Item& item, const Pipeline& pipe, const Slice& slice, int use) {
+__device__ __forceinline__ void stage_half(const Accumulators& acc, int half, const StreamArgs& args,
+                                           const Output& output, const Item& item, const Pipeline& pipe,
+                                           const Slice& slice, int use) {
     const Buffers buffers = pipe.pieces_of(threadIdx.x / 32 % 4);
     const int c = threadIdx.x / 32 % 4 * 16 + half * 8 + threadIdx.x % 32 / 4;
     const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
@@ -79,12 +81,12 @@ __device__ __forceinline__ void stage_half(const Accumulators& acc, int half, co
     const auto biased = [&](float sum) { return kHasBias ? sum + bias : sum; };
     if constexpr (kSavesPreactivation)
         stage_piece(acc, half, item, piece_of(args, output.preactivation, item, slice, c), buffers, use++,
-                          [&](float sum, int, bool) { return biased(sum); });
+                    [&](float sum, int, bool) { return biased(sum); });
     stage_piece(acc, half, item, piece_of(args, output.dst, item, slice, c), buffers, use,
-                      [&](float sum, int place, bool exists) {
-                          return lane_value(biased(sum), output, exists && place < end && slice.has(c),
-                                            slice.channel + c, start + place);
-                      });
+                [&](float sum, int place, bool exists) {
+                    return lane_value(biased(sum), output, exists && place < end && slice.has(c), slice.channel + c,
+                                      start + place);
+                });
 }
 
 /// `piece` is that of the slice, counted from the CTA's first.

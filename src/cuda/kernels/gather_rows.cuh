@@ -85,7 +85,8 @@ struct WarpRows {
 /// Puts this lane's outputs of a row into shared memory. `finish` makes an output of a sum, its place in the row and
 /// whether it exists.
 template <typename Finish>
-__device__ __forceinline__ void stage_row(const Accumulators& acc, int half, int row, const WarpRows& rows, Finish finish) {
+__device__ __forceinline__ void stage_row(const Accumulators& acc, int half, int row, const WarpRows& rows,
+                                          Finish finish) {
     const int begin = row * kPitch, end = begin + kTileW; // positions
     const uint32_t shared = rows.shared + threadIdx.x % 32 / 4 * kStagedBytes;
 #pragma unroll
@@ -115,8 +116,9 @@ __device__ __forceinline__ void store_staged_row(const Accumulators& acc, int ha
     __syncwarp();
 }
 
-__device__ __forceinline__ void store_half(const Accumulators& acc, int half, const StreamArgs& args, const Output& output,
-                                           const Item& item, const Pipeline& pipe, const Slice& slice) {
+__device__ __forceinline__ void store_half(const Accumulators& acc, int half, const StreamArgs& args,
+                                           const Output& output, const Item& item, const Pipeline& pipe,
+                                           const Slice& slice) {
     const int first = threadIdx.x / 32 % 4 * 16 + half * 8, c = first + threadIdx.x % 32 / 4;
     const uint32_t shared = pipe.end + kOverread + threadIdx.x / 32 * (8 * kStagedBytes);
     const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
@@ -126,7 +128,7 @@ __device__ __forceinline__ void store_half(const Accumulators& acc, int half, co
         const WarpRows rows = {slice, TileRow(args, item, row), first, shared};
         if constexpr (kSavesPreactivation)
             store_staged_row(acc, half, row, output.preactivation, rows,
-                                   [&](float sum, int, bool) { return biased(sum); });
+                             [&](float sum, int, bool) { return biased(sum); });
         const Index start = slice.index + c * slice.stride + rows.row.offset;
         store_staged_row(acc, half, row, output.dst, rows, [&](float sum, int place, bool exists) {
             return lane_value(biased(sum), output, exists && slice.has(c), slice.channel + c, start + place);

@@ -8,47 +8,42 @@ namespace {
 
 // ---- Weights ----
 
-/// Where rotations are not written out, the packed weights hold each ring's taps twice in a row but one: the window
-/// that starts where the slice says gives every slot its tap.
-__device__ __forceinline__ int window(int ring, int slice) {
-    const int length = kRingLength[ring];
-    return (length - slice % length) % length;
-}
-
 struct WeightCopy {
     const unsigned char* from;
     int to, bytes;
 };
 
 constexpr int kRowBytes = kCoTile * 32; // of a slot
-constexpr int kPackedBlockBytes = kWindows ? kRingEntry[kDPhases] * kRowBytes : kBlockBytes;
 
-/// Copies that fill a stage with the weights of a group of taps.
+/// Copies that fill a stage with the weights of a group of taps: all at once, or for each block and ring two.
 __device__ __forceinline__ int weight_copies(int group) {
-    return kWindows ? kSteps * kParts * group_uses(group) * kDPhases : 1;
+    return kTurned ? kSteps * kParts * group_uses(group) * kDPhases * 2 : 1;
 }
 
 /// Bytes of the packed weights of some uses, which lie one behind the other through the groups of a pass.
 __device__ __forceinline__ constexpr int packed_bytes(int uses) {
-    return uses * (kSteps * kParts) * kPackedBlockBytes;
+    return uses * (kSteps * kParts) * kBlockBytes;
 }
 
 /// The weights for a stage of src, from its first pass on.
 __device__ __forceinline__ const unsigned char* weights_of(const WeightWalk& walk) {
     const int64_t tile = static_cast<int64_t>(walk.item().group) * walk.args.co_tiles + walk.item().co_tile;
-    const int64_t turn = kWindows ? tile : tile * kRotations + walk.turn();
+    const int64_t turn = kTurned ? tile : tile * kRotations + walk.turn();
     const int64_t pass = (turn * kChunks + walk.chunk()) * kPasses + walk.item().first_pass();
     return walk.args.weights + pass * packed_bytes(kUses);
 }
 
-/// `from` is where the group's begin.
+/// `from` is where the group's begin. Where one rotation is packed, a ring's taps are turned by as many slots as the
+/// slice says: those from there on come first, and those before behind them.
 __device__ __forceinline__ WeightCopy weight_copy(const WeightWalk& walk, const unsigned char* from, int group,
                                                   int index) {
-    if constexpr (!kWindows) return {from, 0, group_bytes(group)};
-    const int block = index / kDPhases, ring = index % kDPhases;
-    if (kRingLength[ring] == 0) return {nullptr, 0, 0};
-    return {from + block * kPackedBlockBytes + (kRingEntry[ring] + window(ring, walk.slice())) * kRowBytes,
-            block * kBlockBytes + kRingStart[ring] * kRowBytes, kRingLength[ring] * kRowBytes};
+    if constexpr (!kTurned) return {from, 0, group_bytes(group)};
+    const int ring = index / 2 % kDPhases, length = kRingLength[ring];
+    if (length == 0) return {nullptr, 0, 0};
+    const int turned = (length - walk.slice() % length) % length;
+    const int start = index / 2 / kDPhases * kBlockBytes + kRingStart[ring] * kRowBytes;
+    if (index % 2 == 0) return {from + (start + turned * kRowBytes), start, (length - turned) * kRowBytes};
+    return {from + start, start + (length - turned) * kRowBytes, turned * kRowBytes};
 }
 
 // ---- By the copy engine (sm_90a): the lanes of one warp share the copies of a stage ----
@@ -139,10 +134,10 @@ __device__ __forceinline__ void for_weight_stages(const StreamArgs& args, const 
 /// All lanes share the copies of a stage where they are many, else one lane does without the others.
 __device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
     const Buffers& to = pipe.weights;
-    if (!kWindows && lane > 0) return;
+    if (!kTurned && lane > 0) return;
     for_weight_stages(args, pipe, [&](const WeightWalk& walk, const unsigned char* from, int group, RingPlace s) {
-        if (!kWindows || lane == 0) ptx::barrier_arrive_expect(to.filled(s), group_bytes(group));
-        if constexpr (!kWindows) return ptx::copy_bulk(to.at(s), from, group_bytes(group), to.filled(s));
+        if (!kTurned || lane == 0) ptx::barrier_arrive_expect(to.filled(s), group_bytes(group));
+        if constexpr (!kTurned) return ptx::copy_bulk(to.at(s), from, group_bytes(group), to.filled(s));
         __syncwarp();
         for (int i = lane; i < weight_copies(group); i += 32) {
             const WeightCopy copy = weight_copy(walk, from, group, i);

@@ -1,8 +1,7 @@
 // Packs the weight for kernels/stream.cuh: rounded to tf32, or split in two such parts, or as it is in 16 bits.
 // For each group, tile of output channels, rotation and stage, one block for each tap (h, w) of the plane, k step and
 // part, in the order that tensor cores read K-major operands: cores of 8 rows × 16 bytes, two along k, then along the
-// rows. A row is (slot of a ring, output channel); with kWindows there are no rotations, and rows are (entry of a
-// ring's window, output channel).
+// rows. A row is (slot of a ring, output channel); with kTurned only the first rotation is packed.
 //
 // A CTA packs some k steps of input channels, some output channels and some taps along D. It reads these weights into
 // shared memory, many of which are neighbours, and makes all cores from there.
@@ -20,7 +19,7 @@ constexpr int kPlaneTaps = kKernelH * kKernelW;
 constexpr int kPackTaps = kPackTapsD * kPlaneTaps;
 constexpr int kPackChannels = 4 * kLaneChannels; // output channels of a CTA: the rows of a core are some of these
 constexpr int kAllSteps = kChunks * kSteps, kAllUses = kPasses * kUses;
-constexpr int kPlaces = kWindows ? kRingEntry[kDPhases] : kWeightRows / kCoTile, kTurns = kWindows ? 1 : kRotations;
+constexpr int kPlaces = kWeightRows / kCoTile, kTurns = kTurned ? 1 : kRotations;
 using Element = typename Unsigned<sizeof(Storage)>::Type;
 
 /// From the taps of one output channel to those of the next, such that eight of them are in different banks.

@@ -35,8 +35,8 @@
 //   kLastRows kLastColumns                          phases of the last q along H and W that exist
 //   kStride kPadding kDilation kKernel kDeltaMin kDeltaMax   of D, H, W
 //   kPhaseTapD kTapD kTapDelta                      taps along D by phase, and the slices they read, relative to q
-//   kDPhases kRingLength kRingStart kRingEntry kRingDelta kRotations   accumulator slots along D
-//   kWindows                                        the weights hold windows of the rings, not every rotation
+//   kDPhases kRingLength kRingStart kRingDelta kRotations   accumulator slots along D
+//   kTurned                                         the weights hold one rotation, which copies turn, not each
 //   kOwnWeights                                     a CTA packs its weights for itself: see stream_own.cuh
 //   kRuns kRunOffset kRunUse kUses kTapGroups kGroupRun kGroupUse      taps of a pass, in groups that share a stage
 //   kPasses kPassOffset                             passes over these taps, each moved along H
