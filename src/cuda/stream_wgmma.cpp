@@ -71,20 +71,23 @@ const char* const kBegin = "        asm volatile(\"{.reg .b64 a, b;\\n\"\n";
 const char* const kDescriptors = " : \"l\"(cores), \"l\"(weights));\n";
 
 /// One statement for all products that add to the same sums: a compiler takes its time for each register of each.
-std::string statement(const Problem& problem, int64_t n, const std::pair<int64_t, int64_t>& run,
-                      const std::vector<Product>& products) {
-    const int64_t sums = run.second * n / 2, begin = run.first * n / 2;
-    const std::string registers = list(sums, [](int64_t i) { return "%" + number(i); });
-    std::string text = kBegin;
-    for (const Product& product : products)
-        text += instruction(problem, run.second * n, false, registers, sums, product);
-    return text +
-           "        \"}\" : " + list(sums, [&](int64_t i) { return "\"+f\"(sums[" + number(begin + i) + "])"; }) +
-           kDescriptors;
+std::string scattered_statements(const Problem& problem, const StreamTile& tile, const Products& by_sums) {
+    std::string text;
+    for (const auto& [run, products] : by_sums) {
+        const int64_t begin = run.first * tile.columns / 2, sums = run.second * tile.columns / 2;
+        const std::string registers = list(sums, [](int64_t i) { return "%" + number(i); });
+        text += kBegin;
+        for (const Product& product : products)
+            text += instruction(problem, run.second * tile.columns, false, registers, sums, product);
+        text += "        \"}\" : " +
+                list(sums, [first = begin](int64_t i) { return "\"+f\"(sums[" + number(first + i) + "])"; }) +
+                kDescriptors;
+    }
+    return text;
 }
 
 // Where sums are gathered, products name registers of their own, which the compiler does not see but the assembler
-// does: it takes a third of the time, and cannot move or copy sums while they are multiplied.
+// does: there is less to compile, and no sum can be moved or copied while it is multiplied.
 
 std::string sum_name(int64_t tile, int64_t index) {
     return "sum" + number(tile) + "_" + number(index);
@@ -97,7 +100,7 @@ std::string gathered_statement(const Problem& problem, const StreamTile& tile, c
         const int64_t position = m * (tile.columns / 8) * tile.core_stride();
         for (const auto& [run, products] : by_sums) {
             const int64_t begin = run.first * tile.columns / 2, sums = run.second * tile.columns / 2;
-            const std::string registers = list(sums, [&, m = m](int64_t i) { return sum_name(m, begin + i); });
+            const std::string registers = list(sums, [m, begin](int64_t i) { return sum_name(m, begin + i); });
             for (const Product& product : products)
                 text += instruction(problem, run.second * tile.columns, true, registers, 0,
                                     {product.cores + position, product.weights});
@@ -141,9 +144,7 @@ std::string stream_wgmmas(const Problem& problem, const StreamTables& tables, co
     for (size_t i = 0; i + 1 < groups.size() && tile.engine == StreamEngine::wgmma; ++i) {
         text += "    if constexpr (Group == " + std::to_string(i) + ") {\n";
         const Products by_sums = products_of(problem, tables, tile, groups[i], groups[i + 1]);
-        if (gathered) text += gathered_statement(problem, tile, by_sums);
-        for (const auto& [run, products] : by_sums)
-            if (!gathered) text += statement(problem, tile.columns, run, products);
+        text += gathered ? gathered_statement(problem, tile, by_sums) : scattered_statements(problem, tile, by_sums);
         text += "    }\n";
     }
     return text + "}\n";

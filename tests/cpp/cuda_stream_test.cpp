@@ -300,15 +300,7 @@ protected:
     }
 };
 
-// f16 differs from bf16 in one word of the source: odd steps leave it to every second problem.
-TEST_F(StreamCompile, TakesTheBaselinesOnHopper) {
-    expect_all_compile(read_problems("baselines.txt"), StreamEngine::wgmma, sampled_every() > 1 ? 5 : 1);
-}
-
-TEST_F(StreamCompile, TakesTheBaselinesOnAmpere) {
-    expect_all_compile(read_problems("baselines.txt"), StreamEngine::mma, sampled_every() > 1 ? 9 : 1);
-}
-
+// The baselines' are compiled in cuda_chosen_test.cpp.
 TEST_F(StreamCompile, TakesTheProblemFile) {
     expect_all_compile(listed_problems(), StreamEngine::wgmma, 7 * sampled_every());
     expect_all_compile(listed_problems(), StreamEngine::mma, 11 * sampled_every());

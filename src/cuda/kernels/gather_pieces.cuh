@@ -58,8 +58,7 @@ template <typename Finish>
 __device__ __forceinline__ void stage_piece(const Accumulators& acc, int half, const Item& item, const Piece& piece,
                                             const Buffers& buffers, int use, Finish finish) {
     buffers.wait_freed(use);
-    const uint32_t channel =
-        buffers.at(use) + threadIdx.x % 32 / 4 * kStagedBytes + static_cast<uint32_t>(piece.begin % 16);
+    const uint32_t channel = buffers.at(use) + threadIdx.x % 32 / 4 * kStagedBytes + piece.shift();
 #pragma unroll
     for (int row = 0; row < kTileH; ++row) {
         const int first = row * kStrideH * kPieceRow;
@@ -129,8 +128,7 @@ __device__ __forceinline__ void send_half(const StreamArgs& args, const Storage*
     const int channel = threadIdx.x % 32 / 4;
     const Piece piece = piece_of(args, tensor, item, slice, first + channel);
     buffers.wait_filled(use);
-    send_piece(piece, buffers.at(use) + channel * kStagedBytes + static_cast<uint32_t>(piece.begin % 16),
-               slice.has(first + channel));
+    send_piece(piece, buffers.at(use) + channel * kStagedBytes + piece.shift(), slice.has(first + channel));
     ptx::copy_bulk_out_wait<0>();
     ptx::barrier_arrive(buffers.freed(use));
 }

@@ -47,6 +47,8 @@ __device__ __forceinline__ Slice slice_of(const StreamArgs& args, const Item& it
 /// The contiguous outputs of a tile in a channel, by address in dst. They are no fewer than 32 bytes.
 struct Piece {
     uint64_t begin, end;
+    /// Bytes from a multiple of 16, which is as far as it lies from one in shared memory.
+    __device__ __forceinline__ uint32_t shift() const { return static_cast<uint32_t>(begin % 16); }
     /// Between these they are aligned for the widest copies.
     __device__ __forceinline__ uint64_t aligned_begin() const { return (begin + 15) / 16 * 16; }
     __device__ __forceinline__ uint64_t aligned_end() const { return end / 16 * 16; }

@@ -15,8 +15,7 @@ constexpr int kStagedBiases = kStagedColumns == 0 ? 1 : kStagedColumns; // an ar
 
 /// Where this lane's channel of a column lies in shared memory: as far from a multiple of 16 as in dst.
 __device__ __forceinline__ uint32_t staged_address(const Piece& piece, uint32_t buffer, int column) {
-    return buffer + column * kStagedColumnBytes + threadIdx.x % 4 * kStagedBytes +
-           static_cast<uint32_t>(piece.begin % 16);
+    return buffer + column * kStagedColumnBytes + threadIdx.x % 4 * kStagedBytes + piece.shift();
 }
 
 /// Puts this lane's outputs of a row of its place into a buffer: of a channel that does not exist too, which is not
