@@ -19,6 +19,11 @@ int map_type(const Problem& problem) {
     return stream_parts(problem) == 2 ? kTensorMapFloat32 : kTensorMapTFloat32;
 }
 
+int map_swizzle(int64_t row_bytes) {
+    if (row_bytes == 0) return kTensorMapSwizzleNone;
+    return row_bytes == 128 ? kTensorMapSwizzle128 : row_bytes == 64 ? kTensorMapSwizzle64 : kTensorMapSwizzle32;
+}
+
 TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src) {
     const StreamMapShape shape = stream_map_shape(problem, tile);
     uint64_t extents[5], strides[4];
@@ -31,7 +36,7 @@ TensorMap map_of(const Problem& problem, const StreamTile& tile, const void* src
     }
     TensorMap map;
     check(driver().cuTensorMapEncodeTiled(&map, map_type(problem), 5, const_cast<void*>(src), extents, strides, box,
-                                          element_strides, kTensorMapInterleaveNone, kTensorMapSwizzleNone,
+                                          element_strides, kTensorMapInterleaveNone, map_swizzle(shape.swizzle),
                                           kTensorMapPromote128, kTensorMapFillZero),
           "cuTensorMapEncodeTiled");
     return map;
@@ -208,15 +213,25 @@ StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile) 
     const int64_t h = problem.src[1], w = problem.src[2], plane = h * w, volume = problem.src[0] * plane;
     if (problem.channels_last()) {
         const int64_t voxel = problem.src_channels;
+        const bool swizzled = tile.source == StreamSource::channels;
+        const int64_t together = swizzled ? tile.steps * step : step / 2;
+        const int64_t swizzle = swizzled ? tile.position_bytes() : 0;
+        if (tile.interleaved && tile.images > 1)
+            return {{channels, w, problem.batch, h, problem.src[0]},
+                    {1, voxel, volume * voxel, w * voxel, plane * voxel},
+                    {together, tile.pitch, tile.images, tile.rows, 1},
+                    swizzle};
         return {{channels, problem.groups, w, h, problem.src[0] * problem.batch},
                 {1, channels, voxel, w * voxel, plane * voxel},
-                {step / 2, 1, tile.pitch, tile.rows, 1}};
+                {together, 1, tile.pitch, tile.rows, 1},
+                swizzle};
     }
     const bool runs = tile.source == StreamSource::runs, whole = tile.source == StreamSource::whole || runs;
     return {
         {whole ? plane : w, channels, whole ? 1 : h, problem.src[0], problem.batch * problem.groups},
         {1, volume, whole ? plane : w, plane, channels * volume},
-        {tile.raw_pitch, tile.steps * step, whole ? 1 : tile.rows, tile.slices, runs ? 1 : tile.images / tile.slices}};
+        {tile.raw_pitch, tile.steps * step, whole ? 1 : tile.rows, tile.slices, runs ? 1 : tile.images / tile.slices},
+        0};
 }
 
 int64_t stream_raw_bytes(const Problem& problem, const StreamTile& tile) {

@@ -26,7 +26,7 @@ enum class StreamEngine { wgmma, mma };
 
 /// Where the cores of src come from; the numbers are those of kernels/stream_shape.cuh.
 enum class StreamSource {
-    cores,     ///< the copy engine writes them
+    channels,  ///< the copy engine writes them, all channels of a stage of a voxel side by side
     planes,    ///< warps gather them from planes that the copy engine brings
     raw_cores, ///< warps split what the copy engine brings
     global,    ///< warps read src
@@ -201,6 +201,8 @@ struct StreamTile {
     int64_t threads() const { return (kStreamConsumers + (pieces ? 2 : 1)) * 128; }
     /// Positions between the cores of a product.
     int64_t core_stride() const { return blocks_w > 0 ? pitch : 8; }
+    /// Bytes from a position to the next: all channels of a stage, or those of one core.
+    int64_t position_bytes() const { return source == StreamSource::channels ? steps * 32 : 16; }
     /// Positions from a row, and from an image, to the next.
     int64_t row_pitch() const { return interleaved ? images * pitch : pitch; }
     int64_t image_pitch() const { return interleaved ? pitch : rows * pitch; }
@@ -328,6 +330,7 @@ struct StreamMapShape {
     std::array<int64_t, 5> extents;
     std::array<int64_t, 5> strides; ///< in elements
     std::array<int64_t, 5> box;
+    int64_t swizzle; ///< bytes of a swizzled row, 0 where none are
 };
 
 StreamMapShape stream_map_shape(const Problem& problem, const StreamTile& tile);

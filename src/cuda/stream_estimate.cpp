@@ -17,8 +17,8 @@ struct Bringing {
 
 Bringing bringing(const StreamTile& tile, const Problem& problem) {
     switch (tile.source) {
-    case StreamSource::cores:
-        return {1.5, 0.15, 0, 60};
+    case StreamSource::channels:
+        return {0.35, 0.15, 0, 60};
     case StreamSource::global:
         return {9, 0.15, 0, 450};
     case StreamSource::raw_cores:
@@ -30,6 +30,7 @@ Bringing bringing(const StreamTile& tile, const Problem& problem) {
     }
     const bool whole = tile.source == StreamSource::whole;
     if (stream_is_16_bit(problem)) return {0.84, 0, whole ? 0 : 0.2, 470};
+    if (stream_parts(problem) == 2) return {1.54, 0.6, whole ? 0 : 3.5, 360};
     return {1.3, 0.15, whole ? 0 : 1.5, 450};
 }
 
@@ -41,13 +42,13 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
     const double tiles =
         passes * static_cast<double>(tile.m_tiles * kStreamConsumers * tile.steps * stream_products(problem));
     const double columns = static_cast<double>(tables.slots * tile.dst_channels);
-    const double slower = tile.engine == StreamEngine::wgmma ? 1 : 1.8;
+    const double split = stream_parts(problem) == 2 ? 0.83 : 1, slower = tile.engine == StreamEngine::wgmma ? 1 : 1.8;
     double tensor = 0;
     for (const StreamOffset& offset : tables.offsets) {
         for (const StreamRun& run : offset.runs) {
             const double n = static_cast<double>(run.count) * columns;
             // Multiplying, or reading the operands from shared memory.
-            tensor += std::max(0.46 * n, 18 + 0.29 * n) * tiles * slower;
+            tensor += std::max(0.46 * n, 18 + 0.29 * n) * tiles * split * slower;
         }
     }
     const double core_rows = static_cast<double>(tile.images * tile.rows * tile.pitch * 2 * tile.steps);
@@ -60,7 +61,7 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
     const double copied =
         (static_cast<double>(tile.stage_bytes) + (tile.own_weights ? 0 : weights)) / 35 + bring.raw_row * raw_rows;
     const double buffers = tile.own_weights ? 0 : 205 / static_cast<double>(tile.weight_stages - 1);
-    const double group_wait = stream_parts(problem) == 2 ? 400 : 11 + buffers + 41 * static_cast<double>(tile.steps);
+    const double group_wait = stream_parts(problem) == 2 ? 115 : 11 + buffers + 41 * static_cast<double>(tile.steps);
     return std::max({tensor, cores, copied}) + bring.lost * cores + bring.wait +
            group_wait * passes * static_cast<double>(tile.tap_groups);
 }
@@ -68,7 +69,7 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
 /// How much longer stores take than those of 16 bytes that a lane has side by side. Where channels are planes, a core's
 /// eight voxels fill whole sectors where rows and cores begin on them; the rest of a sector comes with the next core,
 /// in flat tiles at once, in blocks and where rows are cut within a sector much later. Rows between those of a work
-/// item come at another time too, which the L2 cache bridges for a small dst.
+/// item come at another time too, which the L2 cache bridges for a small dst, and the products of split fp32 hide.
 double scatter(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     if (problem.channels_last()) {
         return 0.6 + 6.4 / static_cast<double>(stream_lane_channels(problem, tile) * bytes_per_element(problem.dtype));
@@ -76,7 +77,7 @@ double scatter(const StreamTile& tile, const Problem& problem, const StreamTable
     if (tile.store == StreamStore::staged) return 1.9;
     constexpr int64_t kSmall = 40 << 20;
     const bool large = problem.dst_elements() * bytes_per_element(problem.dtype) > kSmall;
-    const double apart = large && tables.row_sets.size() > 1 ? 1.6 : 1;
+    const double apart = large && tables.row_sets.size() > 1 && stream_parts(problem) == 1 ? 1.6 : 1;
     if (!stream_has_aligned_rows(problem)) return 6.2 * apart;
     const int64_t voxel = problem.stride[2] * bytes_per_element(problem.dtype), run = 8 * voxel;
     const bool aligned = problem.dst()[2] * bytes_per_element(problem.dtype) % 32 == 0;
@@ -170,8 +171,10 @@ double shape_factor(const StreamTile& tile, const Problem& problem, const Stream
 double pack_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t waves) {
     constexpr double kLaunch = 7000, kWait = 1500;
     const double packed_byte = problem.channels_last() ? 0.004 : 0.002;
-    const double own_byte =
-        problem.channels_last() ? 0.07 * static_cast<double>(bytes_per_element(problem.dtype)) : 0.043;
+    const double bytes_of_element = static_cast<double>(bytes_per_element(problem.dtype));
+    const double own_byte = problem.channels_last()     ? 0.07 * bytes_of_element
+                            : stream_is_16_bit(problem) ? 0.07
+                                                        : 0.043;
     if (!tile.own_weights)
         return kLaunch + packed_byte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
     const int64_t bytes = tile.weight_stages * tile.weight_stage_bytes;

@@ -92,7 +92,7 @@ bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tab
     tile.pitch = pitch_of(tile, problem, tables);
     set_vectors(tile, problem);
     tile.rows = tile.h + tables.halo(1);
-    if (tile.images > 1 && problem.channels_last()) {
+    if (tile.images > 1 && problem.channels_last() && !tile.interleaved) {
         while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
     }
     return tile.pitch <= kMostBox && tile.rows <= kMostBox &&
@@ -143,7 +143,7 @@ void consider_stored(StreamTile tile, const Problem& problem, const StreamTables
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
     set_staged(tile, problem);
     set_stream_runs(tile, problem, tables);
-    if (tile.interleaved && tile.source != StreamSource::whole && tile.source != StreamSource::global) return;
+    if (tile.interleaved && (tile.source == StreamSource::planes || tile.source == StreamSource::runs)) return;
     if (!set_plane(tile, problem, tables) || !set_products(tile, problem, tables)) return;
     const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
     for (tile.steps = 1; tile.steps <= std::min<int64_t>(4, all_steps); tile.steps *= 2) {
@@ -187,7 +187,7 @@ void consider_rows(StreamTile tile, const Problem& problem, const StreamTables& 
 /// Rows of 8 positions, a core each, those of all images in turn.
 void consider_interleaved(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
                           const KeepTile& keep) {
-    if (tables.q_end[2] > 8 || tile.store != StreamStore::voxel) return;
+    if (tables.q_end[2] > 8 || tile.store == StreamStore::staged) return;
     tile.interleaved = true;
     tile.blocks_w = 1;
     tile.w = 8;

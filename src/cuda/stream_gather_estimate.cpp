@@ -17,9 +17,10 @@ double bringing_clocks(const StreamTile& tile, const Problem& problem) {
     if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
     const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
     if (tile.source == StreamSource::global) return 9 * core_rows + 450;
-    if (problem.channels_last()) return 1.57 * core_rows + 600;
+    if (problem.channels_last()) return 0.4 * core_rows + 600;
     // With two stages, the warps that arrange wait for those that multiply; with one buffer, for the copy engine.
-    const double waits = !tile.keeps && tile.stages == 2 ? 980 : tile.keeps && tile.raw_stages == 1 ? 1560 : 910;
+    const double kept = tile.raw_stages == 1 ? 1560 : 600;
+    const double waits = tile.keeps ? kept : tile.stages == 2 ? 980 : 910;
     return (stream_is_16_bit(problem) ? 1.59 : 1.58) * core_rows + waits;
 }
 
@@ -53,21 +54,47 @@ double product_clocks(const StreamTile& tile, const StreamTables& tables) {
     return kStage + tables.mean_passes() * clocks;
 }
 
-/// Clocks of the products of a step, on average, while warps or the copy engine bring the next stages.
-double multiply_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+/// Clocks of the products of a stage, while weights, and src unless it is kept, are copied.
+double stage_clocks(const StreamTile& tile, const StreamTables& tables) {
     const double weights =
         tables.mean_passes() * static_cast<double>(tables.uses() * tile.steps * tile.dst_channels * 32);
     const double copied = ((tile.keeps ? 0 : static_cast<double>(tile.stage_bytes)) + weights) / 32;
-    const double products = std::max(product_clocks(tile, tables), copied), bringing = bringing_clocks(tile, problem);
+    return std::max(product_clocks(tile, tables), copied);
+}
+
+/// Where slices of src are kept: clocks of all steps between two of them.
+struct KeptSlice {
+    double steps;    ///< that many
+    double products; ///< of these
+    double waiting;  ///< for the next slice, which comes when the first one has been read, and is read last
+};
+
+KeptSlice kept_slice(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     const double chunks = static_cast<double>(stream_chunks(problem, tile));
-    const double kernel = static_cast<double>(problem.kernel[0]), phases = static_cast<double>(problem.stride[0]);
-    const double stages = kernel * chunks / phases; // of a step
-    if (!tile.keeps) return stages * std::max(products, bringing);
-    // The next slice comes when the first one has been read, and is read last.
-    const double steps = phases * static_cast<double>(tables.row_sets.size()), slice = steps * stages * products;
+    const double kernel = static_cast<double>(problem.kernel[0]), sets = static_cast<double>(tables.row_sets.size());
+    const double products = sets * kernel * chunks * stage_clocks(tile, tables);
     const double more = static_cast<double>(tile.stages - least_kept_stages(tile, problem, tables)) / chunks;
-    const double hidden = (1 - 1 / kernel + more) * slice, brought = chunks * bringing;
-    return std::max(slice + std::max(brought - hidden, 0.0), brought) / steps;
+    const double hidden = (1 - 1 / kernel + more) * products, brought = chunks * bringing_clocks(tile, problem);
+    return {static_cast<double>(problem.stride[0]) * sets, products,
+            std::max({brought - hidden, brought - products, 0.0})};
+}
+
+/// Clocks of the products of a step, on average, while warps or the copy engine bring the next stages.
+double multiply_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    if (tile.keeps) {
+        const KeptSlice slice = kept_slice(tile, problem, tables);
+        return (slice.products + slice.waiting) / slice.steps;
+    }
+    const double stages = static_cast<double>(problem.kernel[0] * stream_chunks(problem, tile)) /
+                          static_cast<double>(problem.stride[0]); // of a step
+    return stages * std::max(stage_clocks(tile, tables), bringing_clocks(tile, problem));
+}
+
+/// Clocks until the first slices are there, beside those for which every slice waits.
+double first_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    if (!tile.keeps) return 0;
+    const double stages = static_cast<double>(least_kept_stages(tile, problem, tables));
+    return std::max(stages * bringing_clocks(tile, problem) - kept_slice(tile, problem, tables).waiting, 0.0);
 }
 
 /// How much longer a step takes where rows are cut.
@@ -139,10 +166,9 @@ int64_t least_kept_stages(const StreamTile& tile, const Problem& problem, const 
 }
 
 void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
-    constexpr double kLaunch = 12000, kPackedByte = 0.001;
+    constexpr double kLaunch = 3500, kPackedByte = 0.001;
     choose_shares(tile, problem, tables, multiprocessors);
-    const double first = static_cast<double>(least_kept_stages(tile, problem, tables)) * bringing_clocks(tile, problem);
-    tile.clocks += kLaunch + (tile.keeps ? first : 0) +
+    tile.clocks += kLaunch + first_clocks(tile, problem, tables) +
                    kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
 }
 

@@ -28,18 +28,20 @@ void add_use_taps(Prelude& prelude, const StreamTables& tables) {
 /// The blocks of a stage: passes, and their groups of taps, one after another; in a group k steps and parts.
 void add_blocks(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
     const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
-    std::vector<int64_t> blocks, strides;
+    std::vector<int64_t> before, index, count;
     for (int64_t pass = 0; pass < tables.pass_count(); ++pass) {
         for (size_t group = 0; group + 1 < groups.size(); ++group) {
             const int64_t first = groups[group].first_use, uses = groups[group + 1].first_use - first;
             for (int64_t use = 0; use < uses; ++use) {
-                blocks.push_back(tile.steps * stream_parts(problem) * (pass * tables.uses() + first) + use);
-                strides.push_back(uses);
+                before.push_back(tile.steps * stream_parts(problem) * (pass * tables.uses() + first));
+                index.push_back(use);
+                count.push_back(uses);
             }
         }
     }
-    prelude.array("kUseBlock", blocks);
-    prelude.array("kUseStride", strides);
+    prelude.array("kUseGroup", before);
+    prelude.array("kUseIndex", index);
+    prelude.array("kGroupUses", count);
 }
 
 /// The tap along D that a slot takes while slices of a rotation pass: delta = rotation - slot, modulo the ring's length

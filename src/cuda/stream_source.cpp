@@ -64,14 +64,21 @@ void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& ti
     prelude.array("kRunUse", uses);
     prelude.array("kRunFirst", firsts);
     prelude.array("kRunCount", counts);
-    std::vector<int64_t> group_run, group_use;
+    std::vector<int64_t> group_run, group_use, adds;
     for (const TapGroup& group : stream_tap_groups(tables, tile.tap_groups)) {
         group_run.push_back(group.first_run);
         group_use.push_back(group.first_use);
     }
+    for (size_t group = 0; group + 1 < group_run.size(); ++group) {
+        std::vector<int64_t> to(static_cast<size_t>(tables.accumulators), 0);
+        for (int64_t run = group_run[group]; run < group_run[group + 1]; ++run)
+            std::fill_n(to.begin() + firsts[static_cast<size_t>(run)], counts[static_cast<size_t>(run)], 1);
+        adds.insert(adds.end(), to.begin(), to.end());
+    }
     prelude.constant("kTapGroups", static_cast<int64_t>(group_run.size()) - 1);
     prelude.array("kGroupRun", group_run);
     prelude.array("kGroupUse", group_use);
+    prelude.array("kGroupAdds", adds);
 }
 
 void add_passes(Prelude& prelude, const StreamTables& tables, const StreamTile& tile) {
@@ -127,7 +134,7 @@ void add_tile(Prelude& prelude, const Problem& problem, const StreamTables& tabl
     const int64_t all_registers = tile.pieces ? 4 * 128 : 3 * 168, sender_registers = tile.pieces ? 48 : 0;
     const int64_t sums = stream_sums(tables, tile);
     const bool gathered = tables.form == StreamForm::gather;
-    const bool arranges = tile.source != StreamSource::cores;
+    const bool arranges = tile.source != StreamSource::channels;
     const int64_t consumer_registers = tile.pieces                           ? 200
                                        : gathered                            ? (sums <= 120 ? 208
                                                                                 : arranges  ? 216

@@ -11,9 +11,31 @@ constexpr int64_t kMostStages = 4;
 constexpr int64_t kMostWeightStages = 8;
 constexpr int64_t kMostBox = 256; // elements of a TMA box along a dimension
 
+/// The most taps of one of that many groups that add to the same sums.
+int64_t most_taps_of_a_sum(const StreamTables& tables, int64_t groups) {
+    const std::vector<TapGroup> begins = stream_tap_groups(tables, groups);
+    std::vector<int64_t> taps;
+    int64_t most = 0, run = 0;
+    size_t group = 0;
+    for (const StreamOffset& offset : tables.offsets) {
+        for (const StreamRun& next : offset.runs) {
+            if (run++ == begins[group].first_run) {
+                taps.assign(static_cast<size_t>(tables.accumulators), 0);
+                ++group;
+            }
+            // Those of a run add to sums of their own, which all runs with the same first one have.
+            most = std::max(most, ++taps[static_cast<size_t>(next.first)]);
+        }
+    }
+    return most;
+}
+
 /// Groups of taps at least: where fp32 is split, products of few taps are summed up before they are rounded.
 int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
-    return stream_parts(problem) == 2 ? cuts(tables.runs(), 3) : 1;
+    constexpr int64_t kMostTaps = 3;
+    int64_t groups = 1;
+    while (stream_parts(problem) == 2 && most_taps_of_a_sum(tables, groups) > kMostTaps) ++groups;
+    return groups;
 }
 
 /// Whether warps gather the positions of src from planes of a channel.
@@ -59,7 +81,7 @@ StreamSource choose_stream_source(const Problem& problem, StreamEngine engine) {
     const bool copied = engine == StreamEngine::wgmma && row * bytes_per_element(problem.dtype) % 16 == 0;
     if (!copied) return StreamSource::global;
     if (!problem.channels_last()) return StreamSource::planes;
-    return stream_parts(problem) == 2 ? StreamSource::raw_cores : StreamSource::cores;
+    return stream_parts(problem) == 2 ? StreamSource::raw_cores : StreamSource::channels;
 }
 
 int64_t stream_stored_voxels(const StreamTile& tile) {

@@ -12,7 +12,7 @@ constexpr int64_t kMostColumns = 256;
 constexpr int64_t kMostTiles = 6;
 /// Stores that are written out in the code, for each D phase and slot of its ring: more compile for seconds.
 constexpr int64_t kMostUnrolledStores = 320;
-/// Products of a stage, which are written out too: more compile for seconds.
+/// Products of a stage, which are written out too, but for split fp32 those of one pass: more compile for seconds.
 constexpr int64_t kMostUnrolledProducts = 230;
 constexpr int64_t kMostPackedBytes = int64_t{16} << 20;
 
@@ -228,7 +228,8 @@ void each_stream_tile(const Problem& problem, const StreamTables& tables, const 
             const int64_t stores = turns * tables.row_phases(problem) * tile.dst_channels * tile.m_tiles;
             if (stream_sums(tables, tile) > accumulator_registers(problem, tables, tile)) break;
             if (stores > kMostUnrolledStores) break;
-            const int64_t products = tables.pass_count() * tables.runs() * tile.m_tiles * stream_products(problem);
+            const int64_t passes = stream_parts(problem) == 2 ? 1 : tables.pass_count();
+            const int64_t products = passes * tables.runs() * tile.m_tiles * stream_products(problem);
             if (products > kMostUnrolledProducts) break;
             consider_flat(tile, problem, tables, device, keep);
             consider_blocks(tile, problem, tables, device, keep);

@@ -29,25 +29,31 @@ struct Product {
 /// By the sums that they add to: first accumulator and number of them.
 using Products = std::map<std::pair<int64_t, int64_t>, std::vector<Product>>;
 
-/// The products of the runs from group.first_run to end.first_run.
+/// Adds the product of operands that are so far from their descriptors, or where they are split in parts, three.
+void add_products(std::vector<Product>& list, const Problem& problem, int64_t cores, int64_t cores_part,
+                  int64_t weights, int64_t weights_part) {
+    list.push_back({cores, weights});
+    if (stream_parts(problem) == 1) return;
+    list.push_back({cores, weights + weights_part});
+    list.push_back({cores + cores_part, weights});
+}
+
+/// The products of the runs from group.first_run to end.first_run. Where copies turn the weights, those of a run do not
+/// lie one behind the other: each use has its own.
 Products products_of(const Problem& problem, const StreamTables& tables, const StreamTile& tile, const TapGroup& group,
                      const TapGroup& end) {
-    const int64_t block = tables.slots * tile.dst_channels * 2;
+    const int64_t eight_rows = 16, block = tile.turned ? eight_rows : tables.slots * tile.dst_channels * 2;
     const int64_t cores_part = 2 * tile.steps * tile.positions;
     const int64_t weights_part = (end.first_use - group.first_use) * block;
     Products products;
-    int64_t index = 0, use = 0;
+    int64_t index = 0, use = -group.first_use;
     for (const StreamOffset& offset : tables.offsets) {
+        const int64_t cores = stream_offset(tables, tile, offset) * (tile.position_bytes() / 16);
         for (const StreamRun& run : offset.runs) {
-            if (index >= group.first_run && index < end.first_run) {
-                std::vector<Product>& list = products[{run.first, run.count}];
-                const Product high = {stream_offset(tables, tile, offset), (use - group.first_use) * block};
-                list.push_back(high);
-                if (stream_parts(problem) == 2) {
-                    list.push_back({high.cores, high.weights + weights_part});
-                    list.push_back({high.cores + cores_part, high.weights});
-                }
-            }
+            const int64_t together = tile.turned ? 1 : run.count;
+            for (int64_t i = 0; i < run.count && index >= group.first_run && index < end.first_run; i += together)
+                add_products(products[{run.first + i, together}], problem, cores, cores_part, (use + i) * block,
+                             weights_part);
             ++index;
             use += run.count;
         }
@@ -56,29 +62,34 @@ Products products_of(const Problem& problem, const StreamTables& tables, const S
 }
 
 /// A product of m64 tiles as text: `sums` names its registers, and from operand `first` on are the descriptors. `a` are
-/// the cores of src, the left operand where sums are scattered and the right one where they are gathered.
+/// the cores of src, the left operand where sums are scattered and the right one where they are gathered. Without
+/// `adds` the product replaces the sums.
 std::string instruction(const Problem& problem, int64_t columns, bool gathered, const std::string& sums, int64_t first,
-                        const Product& product) {
+                        const Product& product, bool adds) {
     const std::string type = stream_operand_type(problem);
     const bool transposable = type != "tf32"; // the instruction then says that its operands are not
     return "        \"add.s64 a, %" + number(first) + ", " + number(product.cores) + "; add.s64 b, %" +
            number(first + 1) + ", " + number(product.weights) + ";\\n\"\n        \"wgmma.mma_async.sync.aligned.m64n" +
            number(columns) + "k" + number(stream_channel_step(problem)) + ".f32." + type + "." + type + " {" + sums +
-           "}" + (gathered ? ", b, a" : ", a, b") + ", 1, 1, 1" + (transposable ? ", 0, 0" : "") + ";\\n\"\n";
+           "}" + (gathered ? ", b, a" : ", a, b") + (adds ? ", 1" : ", 0") + ", 1, 1" + (transposable ? ", 0, 0" : "") +
+           ";\\n\"\n";
 }
 
 const char* const kBegin = "        asm volatile(\"{.reg .b64 a, b;\\n\"\n";
 const char* const kDescriptors = " : \"l\"(cores), \"l\"(weights));\n";
 
-/// One statement for all products that add to the same sums: a compiler takes its time for each register of each.
+/// One statement for all products that add to the same sums: a compiler takes its time for each register of each. Where
+/// fp32 is split a group has sums of its own, which begin with the first product.
 std::string scattered_statements(const Problem& problem, const StreamTile& tile, const Products& by_sums) {
+    const bool own_sums = stream_parts(problem) == 2;
     std::string text;
     for (const auto& [run, products] : by_sums) {
         const int64_t begin = run.first * tile.columns / 2, sums = run.second * tile.columns / 2;
         const std::string registers = list(sums, [](int64_t i) { return "%" + number(i); });
         text += kBegin;
-        for (const Product& product : products)
-            text += instruction(problem, run.second * tile.columns, false, registers, sums, product);
+        for (size_t i = 0; i < products.size(); ++i)
+            text += instruction(problem, run.second * tile.columns, false, registers, sums, products[i],
+                                i > 0 || !own_sums);
         text += "        \"}\" : " +
                 list(sums, [first = begin](int64_t i) { return "\"+f\"(sums[" + number(first + i) + "])"; }) +
                 kDescriptors;
@@ -97,13 +108,13 @@ std::string sum_name(int64_t tile, int64_t index) {
 std::string gathered_statement(const Problem& problem, const StreamTile& tile, const Products& by_sums) {
     std::string text = kBegin;
     for (int64_t m = 0; m < tile.m_tiles; ++m) {
-        const int64_t position = m * (tile.columns / 8) * tile.core_stride();
+        const int64_t position = m * (tile.columns / 8) * tile.core_stride() * (tile.position_bytes() / 16);
         for (const auto& [run, products] : by_sums) {
             const int64_t begin = run.first * tile.columns / 2, sums = run.second * tile.columns / 2;
             const std::string registers = list(sums, [m, begin](int64_t i) { return sum_name(m, begin + i); });
             for (const Product& product : products)
                 text += instruction(problem, run.second * tile.columns, true, registers, 0,
-                                    {product.cores + position, product.weights});
+                                    {product.cores + position, product.weights}, true);
         }
     }
     return text + "        \"}\" :" + kDescriptors;

@@ -44,8 +44,9 @@ std::string host_products(const std::string& statement, const std::string& word)
             to = "acc.sums[" + number_behind("{sum", statement, at) + "] + ";
             to += number_behind("_", statement, at);
         }
+        const std::string adds = number_behind(gathered ? ", b, a, " : ", a, b, ", statement, at);
         calls += "ptx::wgmma<ptx::" + word + ">(" + to + ", " + columns + ", " +
-                 (gathered ? weights + ", " + cores : cores + ", " + weights) + ");\n";
+                 (gathered ? weights + ", " + cores : cores + ", " + weights) + ", " + adds + ");\n";
     }
     return calls;
 }
@@ -86,7 +87,8 @@ std::string launch_source(const Problem& problem, const StreamTables& tables, co
            ";\nconstexpr int64_t kMapStrides[] = " + list(shape.strides) +
            ";\nconstexpr int64_t kMapBox[] = " + list(shape.box) +
            ";\nconstexpr bool kMapRounds = " + (problem.math == MathMode::tf32 ? "true" : "false") + ";\n" +
-           constant("kPackedBytes", packed * 4) + constant("kPackGridX", pack.x) + constant("kPackGridY", pack.y) +
+           constant("kMapSwizzle", shape.swizzle) + constant("kPackedBytes", packed * 4) +
+           constant("kPackGridX", pack.x) + constant("kPackGridY", pack.y) +
            constant("kPackThreads", kStreamPackThreads) + constant("kGrid", tile.ctas);
 }
 
@@ -160,9 +162,15 @@ constexpr Case kCases[] = {
     {"n2 ci24 co8 3x3x8 k3x5x3 p1x3x1 f16", kWgmma, StreamStore::quads, "small planes of 16 bits within a halo"},
     {"n2 ci8 co16 3x4x5 k4x3x3 s2 p1 tf32 ndhwc", kWgmma, kChannels, "positions from the copy engine"},
     {"n1 ci16 co72 2x4x5 k3 s1x2x1 p1 g2 bf16 ndhwc", kWgmma, kChannels, "groups, channels of 16 bits"},
+    {"n3 ci120 co16 2x4x5 k3 p1 bf16 ndhwc", kWgmma, kChannels,
+     "64 bytes of channels in a row, some that are not there"},
+    {"n2 ci64 co16 2x4x5 k2x3x3 tf32 ndhwc", kWgmma, kChannels, "128 bytes of channels in a row, images"},
     {"n2 ci24 co20 3x5x8 k5x3x4 s2 p1 tf32", kWgmma, kVoxel, "rows apart, one with more taps than the other", kApart},
     {"n3 ci16 co40 5x4x4 k3x5x3 s1x3x2 p1x2x1 bf16 ndhwc", kWgmma, kChannels, "rows apart by three, images", kApart},
-    {"n1 ci24 co8 2x5x7 k3 d2 f32", kWgmma, kVoxel, "fp32 in parts, rows that the copy engine does not take"},
+    {"n1 ci24 co8 2x5x7 k3 d2 f32", kWgmma, kVoxel, "fp32 in parts, rows that the copy engine does not take", kApart},
+    {"n2 ci16 co12 3x5x8 k3x4x5 s2 p1x1x2 op1x0x0 f32", kWgmma, kVoxel, "fp32 in parts, taps of four sums in a group"},
+    {"n1 ci16 co20 3x5x8 k3x5x4 s2 p1 f32", kWgmma, kVoxel, "fp32 in parts, rows apart", kApart},
+    {"n1 ci8 co8 2x3x4 k2x5x4 s1x2x2 f32", kMma, kVoxel, "fp32 in parts by mma.sync"},
     {"n1 ci8 co8 2x4x5 k3 s2 p1 op1 tf32", kMma, kVoxel, "mma.sync"},
 };
 
@@ -214,6 +222,11 @@ constexpr GatherCase kGatherCases[] = {
     {"n2 ci8 co22 3x4x5 k3 s2 p1 tf32 ndhwc", "the same in fp32, phases along H in turn"},
     {"n4 ci16 co16 2x3x5 k3 p1 g2 f16 ndhwc", "groups"},
     {"n4 ci16 co7 2x3x6 k3 p1 f16 ndhwc", "images, an odd number of channels", true},
+    {"n5 ci16 co72 3x8x8 k4 s2 p1 bf16 ndhwc", "images side by side in each row", true, true},
+    {"n3 ci24 co13 3x6x7 k4x3x3 s2x1x1 p1 tf32 ndhwc", "the same in fp32, an odd number of channels", true, true},
+    {"n3 ci56 co20 3x6x8 k4 s2 p1 bf16 ndhwc", "the same, 128 bytes of channels in a row, slices that stay", true, true,
+     false, true},
+    {"n2 ci64 co16 2x4x5 k2x3x3 tf32 ndhwc", "the same, images one behind the other", true, false, false, true},
     {"n1 ci8 co8 2x3x8 k1 p1 tf32", "padding beyond the kernel"},
     {"n1 ci16 co72 3x5x16 k3 s2 p1 bf16", "rows of odd length in 16 bits"},
     {"n2 ci8 co20 3x6x8 k3 s2 p1 tf32", "the same in fp32, several items"},
@@ -284,6 +297,7 @@ TEST(StreamEmulated, TurnsTheOnlyRotationThatIsPacked) {
         StreamEngine engine;
     } cases[] = {{"n1 ci16 co8 7x4x8 k5x3x3 s2x1x1 p2x1x1 tf32", kWgmma},
                  {"n1 ci8 co8 6x3x8 k4x2x2 s2 f32", kWgmma},
+                 {"n1 ci16 co16 7x4x8 k5x4x3 f32", kWgmma},
                  {"n2 ci16 co8 5x4x5 k3 d2 bf16 ndhwc", kWgmma},
                  {"n1 ci8 co8 5x3x8 k3x2x2 s1x2x2 tf32", kMma}};
     for (const auto& [line, engine] : cases) {

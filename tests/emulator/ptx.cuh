@@ -123,7 +123,14 @@ struct TensorMap {
     int64_t box[5];
     int bytes;
     bool tf32;
+    int swizzle; // bytes of a row, 0 for none
 };
+
+/// Where the copy engine and tensor cores find what would be at an address.
+inline uint32_t swizzled(uint32_t address, int row_bytes) {
+    if (row_bytes == 0) return address;
+    return address ^ (address >> 7 & static_cast<uint32_t>(row_bytes / 16 - 1)) << 4;
+}
 
 inline void require_aligned(uint64_t a, uint64_t b, int64_t bytes) {
     if (a % 16 == 0 && b % 16 == 0 && bytes % 16 == 0 && bytes > 0) return;
@@ -152,7 +159,7 @@ void copy_bulk_out_wait() {
 }
 
 /// Puts a box into `to`, in the order of extents.
-inline void read_box(unsigned char* box, const TensorMap& map, const std::array<int64_t, 5>& start, int64_t total) {
+inline void read_box(uint32_t shared_dst, const TensorMap& map, const std::array<int64_t, 5>& start, int64_t total) {
     for (int64_t index = 0; index < total; ++index) {
         int64_t rest = index, place = 0;
         bool inside = true;
@@ -162,7 +169,8 @@ inline void read_box(unsigned char* box, const TensorMap& map, const std::array<
             inside = inside && at >= 0 && at < map.extents[i];
             place += at * map.strides[i];
         }
-        unsigned char* const to = box + index * map.bytes;
+        const uint32_t address = shared_dst + static_cast<uint32_t>(index * map.bytes);
+        unsigned char* const to = emulator::memory() + swizzled(address, map.swizzle);
         std::memset(to, 0, static_cast<size_t>(map.bytes));
         if (inside) std::memcpy(to, map.src + place * map.bytes, static_cast<size_t>(map.bytes));
         if (map.tf32) {
@@ -180,7 +188,7 @@ inline void copy_box(uint32_t shared_dst, const TensorMap& map, int x4, int x3, 
     const int64_t total = map.box[0] * map.box[1] * map.box[2] * map.box[3] * map.box[4];
     require_aligned(shared_dst, static_cast<uint64_t>(start[0] * map.bytes), map.box[0] * map.bytes);
     emulator::later([=] {
-        read_box(emulator::memory() + shared_dst, map, start, total);
+        read_box(shared_dst, map, start, total);
         emulator::barrier_expect(shared_barrier, static_cast<int>(-total * map.bytes));
     });
 }
@@ -253,32 +261,38 @@ void wgmma_wait() {
     emulator::wait_products(kPending);
 }
 
-enum class Swizzle : uint64_t { none };
+enum class Swizzle : uint64_t { none = 0, bytes128 = 1, bytes64 = 2, bytes32 = 3 };
 
-inline uint64_t wgmma_descriptor(uint32_t shared_start, uint32_t leading_bytes, uint32_t stride_bytes, Swizzle) {
+inline uint64_t wgmma_descriptor(uint32_t shared_start, uint32_t leading_bytes, uint32_t stride_bytes,
+                                 Swizzle swizzle) {
     const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
-    return field(shared_start) | field(leading_bytes) << 16 | field(stride_bytes) << 32;
+    return field(shared_start) | field(leading_bytes) << 16 | field(stride_bytes) << 32 |
+           static_cast<uint64_t>(swizzle) << 62;
 }
 
 /// The word k of 8 of a row of a K-major operand.
 inline uint32_t operand_word(uint64_t descriptor, int row, int k) {
     const auto field = [&](int shift) { return static_cast<uint32_t>(descriptor >> shift & 0x3FFF) << 4; };
-    return load_shared(field(0) + k / 4 * field(16) + row / 8 * field(32) + row % 8 * 16 + k % 4 * 4);
+    const uint32_t start = field(0) + row / 8 * field(32);
+    const int mode = static_cast<int>(descriptor >> 62), row_bytes = mode == 0 ? 0 : 256 >> mode;
+    if (row_bytes == 0) return load_shared(start + k / 4 * field(16) + row % 8 * 16 + k % 4 * 4);
+    return load_shared(swizzled(start + row % 8 * row_bytes + k * 4, row_bytes));
 }
 
-/// This thread's sums of an m64 product with `columns` columns.
+/// This thread's sums of an m64 product with `columns` columns, which it adds to or replaces.
 template <typename Word>
-void multiply_rows(float* sums, int columns, uint64_t a, uint64_t b) {
+void multiply_rows(float* sums, int columns, uint64_t a, uint64_t b, bool adds) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, first = threadIdx.x / 32 % 4 * 16;
     for (int index = 0; index < columns / 2; ++index) {
         const int row = first + index % 4 / 2 * 8 + g, column = index / 4 * 8 + 2 * t + index % 2;
+        if (!adds) sums[index] = 0;
         for (int k = 0; k < 8; ++k) sums[index] += Word::multiply(operand_word(a, row, k), operand_word(b, column, k));
     }
 }
 
 template <typename Word>
-void wgmma(float* sums, int columns, uint64_t a, uint64_t b) {
-    emulator::multiply([=] { multiply_rows<Word>(sums, columns, a, b); });
+void wgmma(float* sums, int columns, uint64_t a, uint64_t b, bool adds) {
+    emulator::multiply([=] { multiply_rows<Word>(sums, columns, a, b, adds); });
 }
 
 template <int kRegisters>

@@ -29,7 +29,7 @@ int main() {
                                    : reinterpret_cast<const unsigned char*>(packed.data());
     the_args.weight_channels_last = kChannelsLast ? 1 : 0;
     the_args.src = reinterpret_cast<const unsigned char*>(tensors.src.data());
-    the_map = {the_args.src, {}, {}, {}, sizeof(Storage), kMapRounds};
+    the_map = {the_args.src, {}, {}, {}, sizeof(Storage), kMapRounds, kMapSwizzle};
     std::copy_n(kMapExtents, 5, the_map.extents);
     std::copy_n(kMapStrides, 5, the_map.strides);
     std::copy_n(kMapBox, 5, the_map.box);

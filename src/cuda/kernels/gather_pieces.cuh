@@ -73,7 +73,7 @@ __device__ __forceinline__ void stage_half(const Accumulators& acc, int half, co
                                            const Output& output, const Item& item, const Pipeline& pipe,
                                            const Slice& slice, int use) {
     const Buffers buffers = pipe.pieces_of(threadIdx.x / 32 % 4);
-    const int c = threadIdx.x / 32 % 4 * 16 + half * 8 + threadIdx.x % 32 / 4;
+    const int c = half_channel(half);
     const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
     const int first = (item.q_h * kStrideH + item.first_row()) * kPieceRow, end = args.dst_h * kPieceRow - first;
     const Index start = slice.index + c * slice.stride + first;

@@ -22,7 +22,7 @@ __device__ __forceinline__ void clear_seams(const StreamArgs& args, const Item& 
     const int lane = threadIdx.x % 32, first = item.q_h * kStrideH;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int c = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4;
+        const int c = half_channel(half);
         const Storage* start = tensor + (slice.index + c * slice.stride + first * args.dst_w);
 #pragma unroll
         for (int row = 1; row < kRows; ++row) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void store_staged_row(const Accumulators& acc, int ha
 __device__ __forceinline__ void store_half(const Accumulators& acc, int half, const StreamArgs& args,
                                            const Output& output, const Item& item, const Pipeline& pipe,
                                            const Slice& slice) {
-    const int first = threadIdx.x / 32 % 4 * 16 + half * 8, c = first + threadIdx.x % 32 / 4;
+    const int c = half_channel(half), first = c - threadIdx.x % 32 / 4;
     const uint32_t shared = pipe.end + kOverread + threadIdx.x / 32 * (8 * kStagedBytes);
     const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
     const auto biased = [&](float sum) { return kHasBias ? sum + bias : sum; };

@@ -20,6 +20,11 @@ constexpr int kBlocks = kVectors / 4;               // in which each lane has on
 constexpr int kVector = kTogether * kStrideW;       // outputs of a vector
 constexpr int kVectorBytes = kVector * sizeof(Storage);
 
+/// This lane's channel in one half of its warp's 16, counted from the work item's first.
+__device__ __forceinline__ int half_channel(int half) {
+    return threadIdx.x / 32 % 4 * 16 + half * 8 + threadIdx.x % 32 / 4;
+}
+
 /// The place of this lane's vector in a block.
 __device__ __forceinline__ int vector_place() {
     const int t = threadIdx.x % 4;
@@ -205,12 +210,11 @@ __device__ __forceinline__ void store_neighbours(const Accumulators& acc, const 
 
 __device__ __forceinline__ void store_gathered(const Accumulators& acc, const Output& output,
                                                const VectorPlaces& places, const Slice& slice) {
-    const int rows = threadIdx.x / 32 % 4 * 16, g = threadIdx.x % 32 / 4;
     if constexpr (kChannelsLast) {
-        store_neighbours(acc, output, places, slice, rows + 2 * g);
+        store_neighbours(acc, output, places, slice, threadIdx.x % 128 / 4 * 2);
     } else {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) store_channel(acc, half, output, places, slice, rows + g + half * 8);
+        for (int half = 0; half < 2; ++half) store_channel(acc, half, output, places, slice, half_channel(half));
     }
 }
 

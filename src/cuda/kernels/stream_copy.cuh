@@ -13,12 +13,8 @@ struct WeightCopy {
     int to, bytes;
 };
 
-constexpr int kRowBytes = kCoTile * 32; // of a slot
-
-/// Copies that fill a stage with the weights of a group of taps: all at once, or for each block and ring two.
-__device__ __forceinline__ int weight_copies(int group) {
-    return kTurned ? kSteps * kParts * group_uses(group) * kDPhases * 2 : 1;
-}
+/// Copies that fill a stage with the weights of a group of taps: all at once, or two for each ring.
+constexpr int kWeightCopies = kTurned ? kDPhases * 2 : 1;
 
 /// Bytes of the packed weights of some uses, which lie one behind the other through the groups of a pass.
 __device__ __forceinline__ constexpr int packed_bytes(int uses) {
@@ -38,12 +34,12 @@ __device__ __forceinline__ const unsigned char* weights_of(const WeightWalk& wal
 __device__ __forceinline__ WeightCopy weight_copy(const WeightWalk& walk, const unsigned char* from, int group,
                                                   int index) {
     if constexpr (!kTurned) return {from, 0, group_bytes(group)};
-    const int ring = index / 2 % kDPhases, length = kRingLength[ring];
+    const int ring = index / 2, length = kRingLength[ring];
     if (length == 0) return {nullptr, 0, 0};
+    const int slot = kCoTile / 8 * eight_rows_stride(group), start = kRingStart[ring] * slot;
     const int turned = (length - walk.slice() % length) % length;
-    const int start = index / 2 / kDPhases * kBlockBytes + kRingStart[ring] * kRowBytes;
-    if (index % 2 == 0) return {from + (start + turned * kRowBytes), start, (length - turned) * kRowBytes};
-    return {from + start, start + (length - turned) * kRowBytes, turned * kRowBytes};
+    if (index % 2 == 0) return {from + (start + turned * slot), start, (length - turned) * slot};
+    return {from + start, start + (length - turned) * slot, turned * slot};
 }
 
 // ---- By the copy engine (sm_90a): the lanes of one warp share the copies of a stage ----
@@ -78,14 +74,17 @@ __device__ __forceinline__ void copy_src(const SourceWalk& walk, const ptx::Tens
         if (lane == 0)
             ptx::copy_box(to, map, item.n * kGroups + item.group, walk.slice() * kSlices, kWhole ? 0 : row, channel,
                           kWhole ? 0 : raw_column(item), barrier);
+    } else if constexpr (kSwizzled && kInterleaved) {
+        if (lane == 0) ptx::copy_box(to, map, walk.slice(), row, item.n, first_column(item), channel, barrier);
     } else {
-        constexpr int kCoreChannels = 4 * kWordChannels;
-        for (int box = lane; box < 2 * kSteps * kImages; box += 32) {
-            const int group = box % (2 * kSteps), image = box / (2 * kSteps);
+        // All channels of a stage at once, or those of one core.
+        constexpr int kBoxes = kSwizzled ? 1 : 2 * kSteps, kBoxChannels = 4 * kWordChannels;
+        for (int box = lane; box < kBoxes * kImages; box += 32) {
+            const int core = box % kBoxes, image = box / kBoxes;
             if (item.n + image >= walk.args.batch) continue;
-            ptx::copy_box(to + group * kPlaneBytes + image * (kImagePitch * 16), map,
+            ptx::copy_box(to + core * kPlaneBytes + image * (kImagePitch * kPositionBytes), map,
                           (item.n + image) * walk.args.depth + walk.slice(), row, first_column(item), item.group,
-                          channel + group * kCoreChannels, barrier);
+                          channel + core * kBoxChannels, barrier);
         }
     }
 }
@@ -93,7 +92,8 @@ __device__ __forceinline__ void copy_src(const SourceWalk& walk, const ptx::Tens
 /// Bytes that copy_src brings.
 __device__ __forceinline__ int src_bytes(const SourceWalk& walk) {
     if constexpr (kHasPlanes) return kRawBoxBytes;
-    return min(kImages, walk.args.batch - walk.item().n) * 2 * kSteps * (kPlaneRows * kPitch * 16);
+    const int images = kInterleaved ? kImages : min(kImages, walk.args.batch - walk.item().n);
+    return images * 2 * kSteps * (kPlaneRows * kPitch * 16);
 }
 
 /// Where the copy engine puts src: into the stages, or to where warps take it from.
@@ -139,7 +139,7 @@ __device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pi
         if (!kTurned || lane == 0) ptx::barrier_arrive_expect(to.filled(s), group_bytes(group));
         if constexpr (!kTurned) return ptx::copy_bulk(to.at(s), from, group_bytes(group), to.filled(s));
         __syncwarp();
-        for (int i = lane; i < weight_copies(group); i += 32) {
+        for (int i = lane; i < kWeightCopies; i += 32) {
             const WeightCopy copy = weight_copy(walk, from, group, i);
             if (copy.bytes > 0) ptx::copy_bulk(to.at(s) + copy.to, copy.from, copy.bytes, to.filled(s));
         }
@@ -150,7 +150,7 @@ __device__ __forceinline__ void produce_weights(const StreamArgs& args, const Pi
 __device__ __forceinline__ void load_weights(const StreamArgs& args, const Pipeline& pipe, int lane) {
     const Buffers& to = pipe.weights;
     for_weight_stages(args, pipe, [&](const WeightWalk& walk, const unsigned char* from, int group, RingPlace s) {
-        for (int i = 0; i < weight_copies(group); ++i) {
+        for (int i = 0; i < kWeightCopies; ++i) {
             const WeightCopy copy = weight_copy(walk, from, group, i);
             for (int byte = lane * 16; byte < copy.bytes; byte += 512)
                 ptx::copy_async(to.at(s) + copy.to + byte, copy.from + byte);

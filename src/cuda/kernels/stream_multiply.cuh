@@ -17,11 +17,14 @@ __device__ __forceinline__ void clear(Accumulators& acc) {
         for (int j = 0; j < kAccPhases * kN / 2; ++j) ptx::clear(acc.sums[m][j]);
 }
 
+/// The sums that a group of taps adds to.
+template <int Group>
 __device__ __forceinline__ void add(Accumulators& acc, const Accumulators& more) {
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m)
 #pragma unroll
-        for (int j = 0; j < kAccPhases * kN / 2; ++j) acc.sums[m][j] += more.sums[m][j];
+        for (int j = 0; j < kAccPhases * kN / 2; ++j)
+            if (kGroupAdds[Group * kAccPhases + j / (kN / 2)]) acc.sums[m][j] += more.sums[m][j];
 }
 
 // ---- wgmma (sm_90a) ----
@@ -29,24 +32,29 @@ __device__ __forceinline__ void add(Accumulators& acc, const Accumulators& more)
 // Where sums are gathered, its products add to registers that only the assembler knows (stream_wgmma.cpp): they are
 // cleared by clear_sums() before the first one, and read by read_sums() when all are done.
 
-/// `cores` and `weights` are descriptors; a position is 16 bytes, their unit.
+constexpr ptx::Swizzle kSwizzle = !kSwizzled    ? ptx::Swizzle::none
+                                  : kSteps == 4 ? ptx::Swizzle::bytes128
+                                  : kSteps == 2 ? ptx::Swizzle::bytes64
+                                                : ptx::Swizzle::bytes32;
+
+/// `cores` and `weights` are descriptors, whose unit is 16 bytes.
 template <int Group, int M>
 __device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores, uint64_t weights) {
     if constexpr (M < kMTiles) {
-        wgmmas<Group>(acc.sums[M], cores + tile_position(threadIdx.x, M), weights);
+        wgmmas<Group>(acc.sums[M], cores + tile_position(threadIdx.x, M) * (kPositionBytes / 16), weights);
         multiply_tiles<Group, M + 1>(acc, cores, weights);
     }
 }
 
 template <int Group>
 __device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t cores, uint32_t weights) {
-    const uint64_t a = ptx::wgmma_descriptor(cores, kPlaneBytes, kCoreStride * 16, ptx::Swizzle::none);
-    const uint64_t b = ptx::wgmma_descriptor(weights, 128, 256, ptx::Swizzle::none);
+    const uint64_t a = ptx::wgmma_descriptor(cores, kPlaneBytes, kCoreStride * kPositionBytes, kSwizzle);
+    const uint64_t b = ptx::wgmma_descriptor(weights, 128, eight_rows_stride(Group), ptx::Swizzle::none);
 #pragma unroll 1
     for (int step = 0; step < kSteps; ++step) {
         ptx::wgmma_fence();
-        const uint64_t cores_of = a + step * (2 * kPlaneBytes / 16);
-        const uint64_t weights_of = b + step * (group_bytes(Group) / kSteps / 16);
+        const uint64_t cores_of = a + step * (kStepBytes / 16);
+        const uint64_t weights_of = b + step * (kParts * group_uses(Group) * kUseBytes / 16);
         if constexpr (kGathered) {
             wgmmas<Group>(acc, cores_of, weights_of);
             ptx::wgmma_commit();
@@ -81,9 +89,16 @@ __device__ __forceinline__ void multiply_block(Accumulators& acc, int first, con
     }
 }
 
+/// Bytes to one of the blocks of 8 columns of a run's weights.
+template <int Group>
+__device__ __forceinline__ int block_bytes(int block) {
+    if constexpr (!kTurned) return block * kEightRowsBytes;
+    return block / (kN / 8) * kUseBytes + block % (kN / 8) * eight_rows_stride(Group);
+}
+
 /// A run. Two blocks of 8 columns at a time: their four cores are one load.
-template <int Run>
-__device__ __forceinline__ void multiply_run(Accumulators& acc, uint32_t cores, uint32_t weights, int part_bytes) {
+template <int Group, int Run>
+__device__ __forceinline__ void multiply_run(Accumulators& acc, uint32_t cores, uint32_t weights) {
     constexpr int kBlocks = kRunCount[Run] * (kN / 8), kFirst = kRunFirst[Run] * (kN / 2);
     uint32_t a[kParts][kMTiles][4];
 #pragma unroll
@@ -95,7 +110,8 @@ __device__ __forceinline__ void multiply_run(Accumulators& acc, uint32_t cores, 
         uint32_t b[kParts][4];
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
-            ptx::load_matrices(b[part], weights + part * part_bytes + block * 256 + lane * 16);
+            ptx::load_matrices(b[part], weights + part * (group_uses(Group) * kUseBytes) +
+                                            block_bytes<Group>(block + lane / 16) + lane % 16 * 16);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             if (block + i >= kBlocks) continue;
@@ -115,8 +131,7 @@ __device__ __forceinline__ void multiply_run(Accumulators& acc, uint32_t cores, 
 template <int Group, int Run>
 __device__ __forceinline__ void multiply_runs(Accumulators& acc, uint32_t cores, uint32_t weights) {
     if constexpr (Run < kGroupRun[Group + 1]) {
-        multiply_run<Run>(acc, cores, weights + (kRunUse[Run] - kGroupUse[Group]) * kBlockBytes,
-                          group_uses(Group) * kBlockBytes);
+        multiply_run<Group, Run>(acc, cores, weights + (kRunUse[Run] - kGroupUse[Group]) * kUseBytes);
         multiply_runs<Group, Run + 1>(acc, cores, weights);
     }
 }
@@ -126,7 +141,7 @@ __device__ __forceinline__ void multiply_by_mma(Accumulators& acc, uint32_t core
 #pragma unroll 1
     for (int step = 0; step < kSteps; ++step) {
         multiply_runs<Group, kGroupRun[Group]>(acc, cores + step * 2 * kPlaneBytes,
-                                               weights + step * (group_bytes(Group) / kSteps));
+                                               weights + step * (kParts * group_uses(Group) * kUseBytes));
     }
 }
 
@@ -172,7 +187,8 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
     if constexpr (kPass < kSetPass[Set + 1]) {
         wait_weights(pipe, w);
         if constexpr (Index + 1 == (kSetPass[Set + 1] - kSetPass[Set]) * kTapGroups) filled();
-        multiply_group<Index % kTapGroups>(acc, pipe.src.at(s) + kPassOffset[kPass] * 16, pipe.weights.at(w));
+        multiply_group<Index % kTapGroups>(acc, pipe.src.at(s) + kPassOffset[kPass] * kPositionBytes,
+                                           pipe.weights.at(w));
         wait_products<1>();
         if (Index > 0 || !first) give_back_weights(pipe, pipe.weights.before(w));
         if (Index == 0 && !first && !kKeeps) give_back(pipe.src.freed(s - 1));
@@ -181,22 +197,32 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
     }
 }
 
-/// The same in fp32. Tensor cores cut off what a sum has no room for, always towards zero: after hundreds of products
-/// more is lost than fp32 loses by rounding. So each group's products have sums of their own, which are added rounded.
+/// The same in fp32, one pass. Tensor cores cut off what a sum has no room for, always towards zero: after hundreds of
+/// products more is lost than fp32 loses by rounding. So each group's products have sums of their own, which are added
+/// rounded; wgmma begins them with its first product.
 template <int Group>
-__device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
-                                                       int s, RingPlace& w) {
+__device__ __forceinline__ void multiply_pass_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
+                                                      uint32_t cores, RingPlace& w) {
     if constexpr (Group < kTapGroups) {
-        clear(group);
+        if constexpr (!kWgmma) clear(group);
         wait_weights(pipe, w);
-        multiply_group<Group>(group, pipe.src.at(s), pipe.weights.at(w));
+        multiply_group<Group>(group, cores, pipe.weights.at(w));
         wait_products<0>();
         give_back_weights(pipe, w);
-        if (Group == kTapGroups - 1) give_back(pipe.src.freed(s));
-        add(acc, group);
+        add<Group>(acc, group);
         pipe.weights.next(w);
-        multiply_stage_rounded<Group + 1>(acc, group, pipe, s, w);
+        multiply_pass_rounded<Group + 1>(acc, group, pipe, cores, w);
     }
+}
+
+__device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, const Pipeline& pipe, const Item& item, int s,
+                                                       RingPlace& w) {
+    Accumulators group;
+    const int first = item.first_pass(), passes = item.passes();
+#pragma unroll 1
+    for (int pass = first; pass < first + passes; ++pass)
+        multiply_pass_rounded<0>(acc, group, pipe, pipe.src.at(s) + entry(kPassOffset, pass) * kPositionBytes, w);
+    give_back(pipe.src.freed(s));
 }
 
 /// Stages of src that follow one another.
@@ -213,7 +239,7 @@ struct RunningStages {
 template <int Set, typename Stages, typename Filled>
 __device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipeline& pipe, const Item& item, int slices,
                                                 Stages stages, RingPlace& w, Filled filled) {
-    if constexpr (Set + 1 < kRowSets) {
+    if constexpr (Set + 1 < kRowSets && kParts == 1) {
         if (item.row_set != Set) return multiply_slices<Set + 1>(acc, pipe, item, slices, stages, w, filled);
     }
 #pragma unroll 1
@@ -221,8 +247,7 @@ __device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipelin
         const int s = stages.at();
         pipe.src.wait_filled(s);
         if constexpr (kParts == 2) {
-            Accumulators group;
-            multiply_stage_rounded<0>(acc, group, pipe, s, w);
+            multiply_stage_rounded(acc, pipe, item, s, w);
         } else {
             multiply_stage<Set, 0>(acc, pipe, s, w, chunk == 0, [&] {
                 if (chunk + 1 == slices * kChunks) filled();

@@ -1,15 +1,16 @@
 // Packs the weight for kernels/stream.cuh: rounded to tf32, or split in two such parts, or as it is in 16 bits.
 // For each group, tile of output channels, rotation and stage, one block for each tap (h, w) of the plane, k step and
 // part, in the order that tensor cores read K-major operands: cores of 8 rows × 16 bytes, two along k, then along the
-// rows. A row is (slot of a ring, output channel); with kTurned only the first rotation is packed.
+// rows. A row is (slot of a ring, output channel). With kTurned only the first rotation is packed, and in a group of
+// taps the same eight rows of all blocks lie together.
 //
 // A CTA packs some k steps of input channels, some output channels and some taps along D. It reads these weights into
 // shared memory, many of which are neighbours, and makes all cores from there.
 //
 // Constants from the host: those of stream_shape.cuh, and kCoTiles; kPackSteps and kPackTapsD, what is in shared
-// memory; kUseTapH kUseTapW; kUseBlock kUseStride, the place of a use's block among those of a stage and its distance
-// to that of the next k step and part; kPlaceTap, the tap along D of a place in the rings at each rotation, -1 for
-// none.
+// memory; kUseTapH kUseTapW; kUseGroup, the blocks of a stage before those of a use's group of taps, kGroupUses, the
+// uses of that, and kUseIndex, the use's place among them; kPlaceTap, the tap along D of a place in the rings at each
+// rotation, -1 for none.
 #include "storage.cuh"
 #include "stream_shape.cuh"
 
@@ -84,33 +85,58 @@ __device__ void stage_weights(const Storage* weight, bool channels_last, const P
     }
 }
 
-/// The same where a CTA's weights of an input channel are all contiguous, and all exist: 16 bytes at a time.
+/// 16 bytes of a CTA's weights: from `channel` and `tap` on, taps and then channels, or channels of one tap.
+template <bool ChannelsLast>
+struct WholePiece {
+    static constexpr int kElements = 16 / sizeof(Element), kChannelPieces = kPackChannels / kElements;
+    static constexpr int kRowPieces = kPackChannels * kPackTaps / kElements; // of an input channel
+    static constexpr int kCount = kPackSteps * kChannelStep * kRowPieces;
+    int ci, channel, tap;
+
+    __device__ explicit WholePiece(int index) {
+        const int at = index % kRowPieces;
+        ci = index / kRowPieces;
+        channel = ChannelsLast ? at % kChannelPieces * kElements : at * kElements / kPackTaps;
+        tap = ChannelsLast ? at / kChannelPieces : at * kElements % kPackTaps;
+    }
+    /// From the CTA's first weight.
+    __device__ int64_t offset() const {
+        return static_cast<int64_t>(ci) * kCo * kAllTaps +
+               (ChannelsLast ? tap * kCo + channel : channel * kAllTaps + tap);
+    }
+    /// Where element k of it is staged.
+    __device__ uint32_t staged(uint32_t shared, int k) const {
+        if constexpr (ChannelsLast) return staged_weight(shared, ci, channel + k, tap);
+        return staged_weight(shared, ci, channel + (tap + k) / kPackTaps, (tap + k) % kPackTaps);
+    }
+};
+
+/// The same where all output channels exist, and pieces of 16 bytes are contiguous.
+template <bool ChannelsLast>
 __device__ void stage_whole_weights(const Storage* weight, const PackItem& item, uint32_t shared) {
-    constexpr int kElements = 16 / sizeof(Element), kPieces = kPackChannels * kPackTaps / kElements, kAtOnce = 4;
-    constexpr int kCount = kPackSteps * kChannelStep * kPieces;
+    using Piece = WholePiece<ChannelsLast>;
+    constexpr int kAtOnce = 4;
     const int group = item.tile / kCoTiles, co = item.tile % kCoTiles * kCoTile + item.block * kPackChannels;
     const int64_t ci = static_cast<int64_t>(group) * kCi + item.step * kChannelStep;
-    const int inputs = kCi - item.step * kChannelStep;
-    const Storage* from = weight + (ci * kCo + co) * kAllTaps;
-    for (int begin = threadIdx.x; begin < kCount; begin += kAtOnce * blockDim.x) {
-        Pack<Storage, kElements> pieces[kAtOnce];
+    const int inputs = kCi - item.step * kChannelStep, taps = kAllTaps - item.first * kPlaneTaps;
+    const Storage* from =
+        weight + (ci * kCo * kAllTaps + (ChannelsLast ? item.first * kPlaneTaps * kCo + co : co * kAllTaps));
+    for (int begin = threadIdx.x; begin < Piece::kCount; begin += kAtOnce * blockDim.x) {
+        Pack<Storage, Piece::kElements> pieces[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-            const int index = begin + i * blockDim.x, row = index / kPieces;
-            pieces[i] = load_readonly_if<kElements>(index < kCount && row < inputs,
-                                                    from + static_cast<int64_t>(row) * kCo * kAllTaps +
-                                                        index % kPieces * kElements);
+            const int index = begin + i * blockDim.x;
+            const Piece piece(index);
+            const bool exists = index < Piece::kCount && piece.ci < inputs && piece.tap < taps;
+            pieces[i] = load_readonly_if<Piece::kElements>(exists, from + piece.offset());
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             const int index = begin + i * blockDim.x;
-            if (index >= kCount) continue;
+            if (index >= Piece::kCount) continue;
 #pragma unroll
-            for (int k = 0; k < kElements; ++k) {
-                const int element = index % kPieces * kElements + k;
-                ptx::store_shared(staged_weight(shared, index / kPieces, element / kPackTaps, element % kPackTaps),
-                                  pieces[i].elements[k]);
-            }
+            for (int k = 0; k < Piece::kElements; ++k)
+                ptx::store_shared(Piece(index).staged(shared, k), pieces[i].elements[k]);
         }
     }
 }
@@ -159,10 +185,13 @@ __device__ void pack_cores(const PackItem& item, uint32_t shared, uint32_t* pack
                     packed_word(staged_weight(from, step * kChannelStep + i * kWordChannels, 0, tap), part);
         }
         const int64_t stage = (static_cast<int64_t>(item.tile) * kTurns + turn) * kChunks + all_step / kSteps;
-        const int64_t block = stage * (kSteps * kParts * kAllUses) + kUseBlock[use] +
-                              (all_step % kSteps * kParts + part) * kUseStride[use];
-        const int64_t rows_before = (block * kPlaces + place) * kCoTile + item.block * kPackChannels + row / 8 * 8;
-        reinterpret_cast<Core*>(packed)[rows_before * 2 + core * 8 + row % 8] = words;
+        // In units of eight rows, which a block has so many of.
+        constexpr int kEights = kPlaces * kCoTile / 8;
+        const int64_t group = stage * (kSteps * kParts * kAllUses) + kUseGroup[use];
+        const int block = (all_step % kSteps * kParts + part) * kGroupUses[use] + kUseIndex[use];
+        const int eight = (place * kCoTile + item.block * kPackChannels) / 8 + row / 8;
+        const int at = kTurned ? eight * (kSteps * kParts * kGroupUses[use]) + block : block * kEights + eight;
+        reinterpret_cast<Core*>(packed)[(group * kEights + at) * 16 + core * 8 + row % 8] = words;
     }
 }
 
@@ -173,9 +202,11 @@ extern "C" __global__ void stream_pack(const Storage* weight, int channels_last,
     const uint32_t staged = ptx::shared_address(shared);
     const PackItem item(blockIdx.x);
     ptx::let_next_start();
-    constexpr bool kWholeRows = kPackTapsD == kKernelD && kCo % kPackChannels == 0;
-    if (kWholeRows && channels_last == 0) {
-        stage_whole_weights(weight, item, staged);
+    constexpr bool kAllChannels = kCo % kPackChannels == 0;
+    if (kAllChannels && channels_last != 0) {
+        stage_whole_weights<true>(weight, item, staged);
+    } else if (kAllChannels && kPackTapsD == kKernelD) {
+        stage_whole_weights<false>(weight, item, staged);
     } else {
         stage_weights(weight, channels_last != 0, item, staged);
     }

@@ -48,8 +48,12 @@ __device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
     for (int position = threadIdx.x; position < kLoaded + kTail; position += kThreads) {
         if (position < kLoaded && (!kWhole || in_whole_plane(voxel_at(position)))) continue;
 #pragma unroll 1
-        for (int plane = 0; plane < kStages * kStageBytes / kPlaneBytes; ++plane)
-            ptx::store_shared(pipe.src.data + plane * kPlaneBytes + position * 16, zeros);
+        for (int i = 0; i < kStages * kStageBytes / kPlaneBytes; ++i) {
+            constexpr int kCores = kPositionBytes / 16; // of a position, in which swizzling leaves them
+            ptx::store_shared(pipe.src.data + i / kCores * (kPlaneBytes * kCores) + position * kPositionBytes +
+                                  i % kCores * 16,
+                              zeros);
+        }
     }
     if constexpr (kWgmma) ptx::fence_shared_async();
 }

@@ -4,7 +4,9 @@
 //
 // A staged plane is a row of positions, one for each voxel of the tile and its halo, image after image, row after row.
 // A position holds 16 bytes of channels; the planes of the channels that follow lie behind it. So 8 neighbouring
-// positions are one core of a K-major operand, and a tap is a constant distance between positions.
+// positions are one core of a K-major operand, and a tap is a constant distance between positions. Where the copy
+// engine writes the stages, a position holds all channels of a stage, and there is one plane: a swizzled K-major
+// operand.
 //
 // Constants from the host (stream_source.cpp):
 //   kCi kCo kGroups kChannelStep kSteps             channels of a group, of one k step; k steps of a stage
@@ -39,6 +41,7 @@
 //   kTurned                                         the weights hold one rotation, which copies turn, not each
 //   kOwnWeights                                     a CTA packs its weights for itself: see stream_own.cuh
 //   kRuns kRunOffset kRunUse kUses kTapGroups kGroupRun kGroupUse      taps of a pass, in groups that share a stage
+//   kGroupAdds                                      whether a group adds to the sums of a phase (h, w)
 //   kPasses kPassOffset                             passes over these taps, each moved along H
 //   kRowSets kSetPhase kSetPass kRowPhases          work items have all phases along H, or each set of them has one
 //   kAccPhase kAccPhases                            sums of a phase (h, w) of a work item
@@ -47,7 +50,7 @@
 namespace {
 
 // The values of kSource and kStore.
-constexpr int kSourceCores = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3, kSourceWhole = 4,
+constexpr int kSourceChannels = 0, kSourcePlanes = 1, kSourceRawCores = 2, kSourceGlobal = 3, kSourceWhole = 4,
               kSourceRuns = 5;
 constexpr int kStoreVoxel = 0, kStorePairs = 1, kStoreQuads = 2, kStoreStaged = 3, kStoreChannels = 4;
 
@@ -60,11 +63,15 @@ constexpr int kStageBytes = kParts * kPartBytes;
 constexpr int kBlockBytes = kWeightRows * 32; // the weights of one tap of the plane and one k step
 constexpr int kAllTaps = kKernelD * kKernelH * kKernelW;
 constexpr int kChunks = (kCi + kSteps * kChannelStep - 1) / (kSteps * kChannelStep); // stages of a slice
-constexpr bool kArranged = kSource != kSourceCores; // warps write the cores, instead of the copy engine
+constexpr bool kArranged = kSource != kSourceChannels; // warps write the cores, instead of the copy engine
+constexpr bool kSwizzled = !kArranged;
+constexpr int kPositionBytes = kSwizzled ? kSteps * 32 : 16; // from a position to the next
+constexpr int kStepBytes = kSwizzled ? 32 : 2 * kPlaneBytes; // from a k step to the next
 constexpr bool kHasPlanes = kSource == kSourcePlanes || kSource == kSourceWhole || kSource == kSourceRuns;
 constexpr bool kHasRaw = kHasPlanes || kSource == kSourceRawCores;
 constexpr int kArrangingWarps = 2;
-constexpr int kBatchImages = kImages / kSlices; // of the batch in a work item
+constexpr bool kInterleaved = kImagePitch < kRowPitch; // a row of each image in turn
+constexpr int kBatchImages = kImages / kSlices;        // of the batch in a work item
 // Lanes of a warp that arrive at a barrier. One speaks for all where the copy engine or wgmma is on the other side.
 constexpr int kArrivals = kWgmma ? 1 : 32;
 
@@ -79,6 +86,16 @@ __host__ __device__ constexpr int group_uses(int group) {
 }
 __host__ __device__ constexpr int group_bytes(int group) {
     return kSteps * kParts * group_uses(group) * kBlockBytes;
+}
+
+// In a group of taps the weights lie by k step, part and use, and those of one use by rows; or, where copies turn them,
+// by rows first, so that slots are contiguous: eight rows, two cores, of each use, part and k step, and so on.
+constexpr int kEightRowsBytes = 256;
+constexpr int kUseBytes = kTurned ? kEightRowsBytes : kBlockBytes; // from a use to the next
+
+/// Bytes from eight rows of a use to the next eight.
+__host__ __device__ constexpr int eight_rows_stride(int group) {
+    return kTurned ? kSteps * kParts * group_uses(group) * kEightRowsBytes : kEightRowsBytes;
 }
 
 struct StreamArgs {
@@ -374,7 +391,7 @@ struct Voxel {
 
 __device__ __forceinline__ Voxel voxel_at(int position) {
     Voxel voxel;
-    if constexpr (kImagePitch < kRowPitch) {
+    if constexpr (kInterleaved) {
         voxel.row = position / kRowPitch;
         voxel.image = position % kRowPitch / kPitch;
     } else {
