@@ -20,8 +20,8 @@ bool may_be_apart(const Problem& problem, StreamEngine engine) {
     return tables.row_sets.back().first_pass < tables.pass_count();
 }
 
-/// Rows together, and apart where that may be. Where sums are gathered, they are apart if they may. Passes over the
-/// taps of one row are less to compile: where fp32 is split, in a third of the time.
+/// Rows together, and apart where that may be. Where sums are gathered, they are apart if they may. Where fp32 is split
+/// they are apart at stride 1 too, in passes over the taps of one row: that is less to compile.
 std::vector<StreamTables> all_tables(const Problem& problem, StreamEngine engine, StreamForm form) {
     std::vector<StreamTables> all;
     const bool apart = may_be_apart(problem, engine);

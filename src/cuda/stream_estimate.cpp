@@ -42,13 +42,13 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
     const double tiles =
         passes * static_cast<double>(tile.m_tiles * kStreamConsumers * tile.steps * stream_products(problem));
     const double columns = static_cast<double>(tables.slots * tile.dst_channels);
-    const double split = stream_parts(problem) == 2 ? 0.83 : 1, slower = tile.engine == StreamEngine::wgmma ? 1 : 1.8;
+    const double factor = (stream_parts(problem) == 2 ? 0.83 : 1) * (tile.engine == StreamEngine::wgmma ? 1 : 1.8);
     double tensor = 0;
     for (const StreamOffset& offset : tables.offsets) {
         for (const StreamRun& run : offset.runs) {
             const double n = static_cast<double>(run.count) * columns;
             // Multiplying, or reading the operands from shared memory.
-            tensor += std::max(0.46 * n, 18 + 0.29 * n) * tiles * split * slower;
+            tensor += std::max(0.46 * n, 18 + 0.29 * n) * tiles * factor;
         }
     }
     const double core_rows = static_cast<double>(tile.images * tile.rows * tile.pitch * 2 * tile.steps);

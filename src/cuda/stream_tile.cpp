@@ -54,8 +54,8 @@ void consider_stored(StreamTile tile, const Problem& problem, const StreamTables
         }
         tile.own_weights = false;
         if (!set_stream_stages(tile, problem, tables, device.shared_memory_per_block)) return;
-        estimate_stream(tile, problem, tables, device.multiprocessors);
         tile.turned = stream_packed_words(problem, tables, tile) * 4 > kMostPackedBytes;
+        estimate_stream(tile, problem, tables, device.multiprocessors);
         keep(tile);
     }
 }

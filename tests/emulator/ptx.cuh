@@ -158,7 +158,7 @@ void copy_bulk_out_wait() {
     emulator::wait_copies(kPending);
 }
 
-/// Puts a box into `to`, in the order of extents.
+/// Puts a box into shared memory, in the order of extents.
 inline void read_box(uint32_t shared_dst, const TensorMap& map, const std::array<int64_t, 5>& start, int64_t total) {
     for (int64_t index = 0; index < total; ++index) {
         int64_t rest = index, place = 0;
