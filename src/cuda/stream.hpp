@@ -159,20 +159,22 @@ struct StreamTile {
     int64_t w;
     int64_t columns;  ///< of a product
     int64_t m_tiles;  ///< products of a consumer warpgroup side by side: of 64 positions each, or of `columns`
+    int64_t busy;     ///< consumer warpgroups that have positions: one where the tile is small
     int64_t blocks_h; ///< m64 tiles of 8 × 8 voxels in an image, where its cores follow the rows; else 0
     int64_t blocks_w;
     int64_t rows; ///< of a staged plane
     int64_t pitch;
-    bool gathered;     ///< as the tables say
-    bool keeps;        ///< gathered: a slice of src stays in its stages for all steps that read it
-    bool trades;       ///< gathered: lanes trade, to store four voxels at once instead of two
-    bool seams;        ///< gathered: sectors in which rows of dst meet are cleared before these are stored
-    bool pieces;       ///< gathered: the rows of all phases along H are stored together, by a warpgroup of its own
-    bool interleaved;  ///< images are side by side in each row
-    int64_t tail;      ///< positions behind all rows that are read as the halo of a next one
-    int64_t positions; ///< that a staged plane has room for
-    int64_t steps;     ///< k steps of a stage
-    int64_t stages;    ///< of src
+    bool gathered;        ///< as the tables say
+    bool keeps;           ///< gathered: a slice of src stays in its stages for all steps that read it
+    bool trades;          ///< gathered: lanes trade, to store four voxels at once instead of two
+    bool seams;           ///< gathered: sectors in which rows of dst meet are cleared before these are stored
+    bool pieces;          ///< gathered: the rows of all phases along H are stored together, by a warpgroup of its own
+    bool interleaved;     ///< images are side by side in each row
+    int64_t tail;         ///< positions behind all rows that are read as the halo of a next one
+    int64_t positions;    ///< that a staged plane has room for
+    int64_t steps;        ///< k steps of a stage
+    int64_t summed_steps; ///< that are summed up before they are rounded: all, or where fp32 is split a few
+    int64_t stages;       ///< of src
     int64_t stage_bytes;
     int64_t tap_groups; ///< of the plane's taps: a stage of weights holds one
     int64_t weight_stages;
@@ -203,6 +205,11 @@ struct StreamTile {
     int64_t core_stride() const { return blocks_w > 0 ? pitch : 8; }
     /// Bytes from a position to the next: all channels of a stage, or those of one core.
     int64_t position_bytes() const { return source == StreamSource::channels ? steps * 32 : 16; }
+    /// Positions from the first to the last that is stored.
+    int64_t span() const {
+        if (interleaved) return images * h * 8;
+        return ((images - 1) * rows + h - 1) * pitch + w;
+    }
     /// Positions from a row, and from an image, to the next.
     int64_t row_pitch() const { return interleaved ? images * pitch : pitch; }
     int64_t image_pitch() const { return interleaved ? pitch : rows * pitch; }

@@ -39,8 +39,7 @@ Bringing bringing(const StreamTile& tile, const Problem& problem) {
 /// the others. What is waited for is hidden by more buffers. The constants of these estimates are fitted to the
 /// measured times of some hundred tiles on an H200.
 double stage_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables, double passes) {
-    const double tiles =
-        passes * static_cast<double>(tile.m_tiles * kStreamConsumers * tile.steps * stream_products(problem));
+    const double tiles = passes * static_cast<double>(tile.m_tiles * tile.busy * tile.steps * stream_products(problem));
     const double columns = static_cast<double>(tables.slots * tile.dst_channels);
     const double factor = (stream_parts(problem) == 2 ? 0.83 : 1) * (tile.engine == StreamEngine::wgmma ? 1 : 1.8);
     double tensor = 0;
@@ -61,7 +60,9 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
     const double copied =
         (static_cast<double>(tile.stage_bytes) + (tile.own_weights ? 0 : weights)) / 35 + bring.raw_row * raw_rows;
     const double buffers = tile.own_weights ? 0 : 205 / static_cast<double>(tile.weight_stages - 1);
-    const double group_wait = stream_parts(problem) == 2 ? 115 : 11 + buffers + 41 * static_cast<double>(tile.steps);
+    const double group_wait = stream_parts(problem) == 2
+                                  ? 115 * static_cast<double>(tile.steps) / static_cast<double>(tile.summed_steps)
+                                  : 11 + buffers + 41 * static_cast<double>(tile.steps);
     return std::max({tensor, cores, copied}) + bring.lost * cores + bring.wait +
            group_wait * passes * static_cast<double>(tile.tap_groups);
 }

@@ -78,12 +78,6 @@ void set_vectors(StreamTile& tile, const Problem& problem) {
     if (!long_row) tile.pitch = round_up(tile.pitch, positions_at_once(tile));
 }
 
-/// Positions from the first to the last that is stored.
-int64_t span_of(const StreamTile& tile) {
-    if (tile.interleaved) return tile.images * tile.h * 8;
-    return ((tile.images - 1) * tile.rows + tile.h - 1) * tile.pitch + tile.w;
-}
-
 /// False where the copy engine does not take the plane, or 32 bits do not count its steps.
 bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     constexpr int64_t kMostBox = 256, kMostSteps = int64_t{1} << 30;
@@ -101,7 +95,7 @@ bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tab
 
 /// Cuts the positions into products; false where they do not fit.
 bool set_products(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const int64_t span = span_of(tile);
+    const int64_t span = tile.span();
     tile.m_tiles = cuts(span, kMostColumns);
     tile.columns = round_up(cuts(span, tile.m_tiles), 4 * positions_at_once(tile));
     const int64_t cores = tile.m_tiles * tile.columns / 8, loaded = tile.images * tile.rows * tile.pitch + tile.tail;
@@ -225,6 +219,7 @@ void each_gather_tile(const Problem& problem, const StreamTables& tables, const 
     tile.slices = 1;
     tile.dst_channels = 64;
     tile.gathered = true;
+    tile.busy = kStreamConsumers; // which take turns
     consider_rows(tile, problem, tables, device, keep);
     consider_interleaved(tile, problem, tables, device, keep);
 }

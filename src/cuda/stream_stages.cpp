@@ -30,12 +30,21 @@ int64_t most_taps_of_a_sum(const StreamTables& tables, int64_t groups) {
     return most;
 }
 
-/// Groups of taps at least: where fp32 is split, products of few taps are summed up before they are rounded.
+/// Where fp32 is split: the most taps, or k steps of one, whose products are summed up before they are rounded.
+constexpr int64_t kMostSummed = 3;
+
+/// Groups of taps at least.
 int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
-    constexpr int64_t kMostTaps = 3;
     int64_t groups = 1;
-    while (stream_parts(problem) == 2 && most_taps_of_a_sum(tables, groups) > kMostTaps) ++groups;
+    while (stream_parts(problem) == 2 && most_taps_of_a_sum(tables, groups) > kMostSummed) ++groups;
     return groups;
+}
+
+/// With the tile's groups of taps.
+void set_summed_steps(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+    tile.summed_steps = tile.steps;
+    const int64_t taps = stream_parts(problem) == 2 ? most_taps_of_a_sum(tables, tile.tap_groups) : 0;
+    while (tile.summed_steps > 1 && taps * tile.summed_steps > kMostSummed) tile.summed_steps /= 2;
 }
 
 /// Whether warps gather the positions of src from planes of a channel.
@@ -97,8 +106,10 @@ bool set_stream_plane(StreamTile& tile, const StreamTables& tables) {
     if (tile.images > 1 && !has_planes(tile)) {
         while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
     }
-    const int64_t tiles = tile.m_tiles * kStreamConsumers;
-    const int64_t last = tile.blocks_w > 0 ? (tile.images * tile.rows - tables.halo(1)) * tile.pitch : tiles * 64 + 1;
+    const int64_t tiles = tile.blocks_w > 0 ? tile.images * tile.blocks_h * tile.blocks_w : cuts(tile.span(), 64);
+    tile.busy = cuts(tiles, tile.m_tiles);
+    const int64_t last =
+        tile.blocks_w > 0 ? (tile.images * tile.rows - tables.halo(1)) * tile.pitch : tile.m_tiles * tile.busy * 64 + 1;
     const int64_t reach = tables.halo(1) * tile.pitch + tables.halo(2);
     tile.positions = round_up(std::max(tile.images * tile.rows * tile.pitch, last + reach), 8);
     return tile.pitch <= kMostBox && tile.rows <= kMostBox;
@@ -147,9 +158,10 @@ bool set_stream_own_weights(StreamTile& tile, const Problem& problem, const Stre
     const int64_t piece = 16 / bytes_per_element(problem.dtype), taps = problem.taps();
     if (problem.channels_last() && tile.dst_channels < 16) return false;
     if (taps % piece != 0 || taps > kMostTaps || problem.dst_channels_per_group() % piece != 0) return false;
-    if (tables.rotations > 1 || tables.row_sets.size() > 1 || stream_parts(problem) > 1) return false;
+    if (tables.rotations > 1 || tables.pass_count() > 1 || least_tap_groups(problem, tables) > 1) return false;
     tile.stage_bytes = stream_stage_bytes(tile, problem);
     tile.tap_groups = 1;
+    set_summed_steps(tile, problem, tables);
     tile.weight_stages = stream_chunks(problem, tile);
     tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, 1);
     const int64_t fixed = fixed_bytes(tile, tables) + tile.weight_stages * tile.weight_stage_bytes;
@@ -162,6 +174,7 @@ bool set_weight_stages(StreamTile& tile, const Problem& problem, const StreamTab
     tile.stage_bytes = stream_stage_bytes(tile, problem);
     tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, tile.tap_groups);
     const int64_t used = fixed_bytes(tile, tables) + tile.stages * tile.stage_bytes;
+    set_summed_steps(tile, problem, tables);
     if (tile.weight_stage_bytes <= 0 || shared_limit - used < 3 * tile.weight_stage_bytes) return false;
     tile.weight_stages = std::min((shared_limit - used) / tile.weight_stage_bytes, kMostWeightStages);
     tile.shared_bytes = used + tile.weight_stages * tile.weight_stage_bytes;
@@ -189,6 +202,7 @@ bool set_stream_staged(StreamTile& tile, const Problem& problem, const StreamTab
     const bool together = tables.row_sets.size() == 1;
     const bool whole_rows = together && tile.images == 1 && tile.w >= tables.q_end[2] && row >= 32;
     if (stream_has_aligned_rows(problem) || tile.engine != StreamEngine::wgmma || !whole_rows) return false;
+    if (tile.busy < kStreamConsumers) return false; // they store together
     tile.store = StreamStore::staged;
     tile.staged_bytes = round_up(tile.h * problem.stride[1] * row + 15, 128) + 32;
     const int64_t columns = tile.dst_channels / 4;

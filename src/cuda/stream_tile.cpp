@@ -42,7 +42,7 @@ StreamStore choose_store(const Problem& problem) {
 void consider_stored(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
                      const KeepTile& keep) {
     const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
-    const int64_t most_steps = stream_parts(problem) == 2 ? 1 : std::min<int64_t>(4, all_steps);
+    const int64_t most_steps = std::min<int64_t>(4, all_steps);
     for (tile.steps = 1; tile.steps <= most_steps; tile.steps *= 2) {
         if (all_steps % tile.steps != 0) return;
         if (!set_stream_raw(tile, problem)) return;

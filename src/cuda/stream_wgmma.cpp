@@ -62,24 +62,23 @@ Products products_of(const Problem& problem, const StreamTables& tables, const S
 }
 
 /// A product of m64 tiles as text: `sums` names its registers, and from operand `first` on are the descriptors. `a` are
-/// the cores of src, the left operand where sums are scattered and the right one where they are gathered. Without
-/// `adds` the product replaces the sums.
+/// the cores of src, the left operand where sums are scattered and the right one where they are gathered. `adds` is 1,
+/// or the name of a predicate without which the product replaces the sums.
 std::string instruction(const Problem& problem, int64_t columns, bool gathered, const std::string& sums, int64_t first,
-                        const Product& product, bool adds) {
+                        const Product& product, const std::string& adds = "1") {
     const std::string type = stream_operand_type(problem);
     const bool transposable = type != "tf32"; // the instruction then says that its operands are not
     return "        \"add.s64 a, %" + number(first) + ", " + number(product.cores) + "; add.s64 b, %" +
            number(first + 1) + ", " + number(product.weights) + ";\\n\"\n        \"wgmma.mma_async.sync.aligned.m64n" +
            number(columns) + "k" + number(stream_channel_step(problem)) + ".f32." + type + "." + type + " {" + sums +
-           "}" + (gathered ? ", b, a" : ", a, b") + (adds ? ", 1" : ", 0") + ", 1, 1" + (transposable ? ", 0, 0" : "") +
-           ";\\n\"\n";
+           "}" + (gathered ? ", b, a, " : ", a, b, ") + adds + ", 1, 1" + (transposable ? ", 0, 0" : "") + ";\\n\"\n";
 }
 
 const char* const kBegin = "        asm volatile(\"{.reg .b64 a, b;\\n\"\n";
-const char* const kDescriptors = " : \"l\"(cores), \"l\"(weights));\n";
+const char* const kDescriptors = " : \"l\"(cores), \"l\"(weights)";
 
 /// One statement for all products that add to the same sums: a compiler takes its time for each register of each. Where
-/// fp32 is split a group has sums of its own, which begin with the first product.
+/// fp32 is split a group has sums of its own, which begin with the first product of the first k step.
 std::string scattered_statements(const Problem& problem, const StreamTile& tile, const Products& by_sums) {
     const bool own_sums = stream_parts(problem) == 2;
     std::string text;
@@ -87,12 +86,13 @@ std::string scattered_statements(const Problem& problem, const StreamTile& tile,
         const int64_t begin = run.first * tile.columns / 2, sums = run.second * tile.columns / 2;
         const std::string registers = list(sums, [](int64_t i) { return "%" + number(i); });
         text += kBegin;
+        if (own_sums) text += "        \".reg .pred p; setp.ne.s32 p, %" + number(sums + 2) + ", 0;\\n\"\n";
         for (size_t i = 0; i < products.size(); ++i)
             text += instruction(problem, run.second * tile.columns, false, registers, sums, products[i],
-                                i > 0 || !own_sums);
+                                own_sums && i == 0 ? "p" : "1");
         text += "        \"}\" : " +
                 list(sums, [first = begin](int64_t i) { return "\"+f\"(sums[" + number(first + i) + "])"; }) +
-                kDescriptors;
+                kDescriptors + (own_sums ? ", \"r\"(adds)" : "") + ");\n";
     }
     return text;
 }
@@ -114,10 +114,10 @@ std::string gathered_statement(const Problem& problem, const StreamTile& tile, c
             const std::string registers = list(sums, [m, begin](int64_t i) { return sum_name(m, begin + i); });
             for (const Product& product : products)
                 text += instruction(problem, run.second * tile.columns, true, registers, 0,
-                                    {product.cores + position, product.weights}, true);
+                                    {product.cores + position, product.weights});
         }
     }
-    return text + "        \"}\" :" + kDescriptors;
+    return text + "        \"}\" :" + kDescriptors + ");\n";
 }
 
 /// The statements that declare, clear and read these sums.
@@ -150,7 +150,8 @@ std::string stream_wgmmas(const Problem& problem, const StreamTables& tables, co
     const bool gathered = tables.form == StreamForm::gather;
     std::string text = (gathered ? named_sums(tables, tile) : "") +
                        "template <int Group, typename Sums>\n__device__ __forceinline__ void wgmmas(Sums& " +
-                       (gathered ? "acc" : "sums") + ", unsigned long long cores, unsigned long long weights) {\n";
+                       (gathered ? "acc" : "sums") + ", unsigned long long cores, unsigned long long weights" +
+                       (gathered ? "" : ", int adds") + ") {\n";
     const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
     for (size_t i = 0; i + 1 < groups.size() && tile.engine == StreamEngine::wgmma; ++i) {
         text += "    if constexpr (Group == " + std::to_string(i) + ") {\n";

@@ -19,10 +19,11 @@ std::string list(const std::array<int64_t, 5>& values) {
     return "{" + text + "}";
 }
 
-/// The digits behind `mark`, and where they end.
-std::string number_behind(const std::string& mark, const std::string& text, size_t& at) {
+/// The digits, or a name, behind `mark`, and where they end.
+std::string word_behind(const std::string& mark, const std::string& text, size_t& at,
+                        const char* letters = "0123456789") {
     const size_t begin = text.find(mark, at) + mark.size();
-    at = text.find_first_not_of("0123456789", begin);
+    at = text.find_first_not_of(letters, begin);
     return text.substr(begin, at - begin);
 }
 
@@ -31,20 +32,21 @@ std::string host_products(const std::string& statement, const std::string& word)
     const std::string product = "add.s64 a";
     const bool gathered = statement.find("}, b, a,") != std::string::npos;
     size_t at = 0;
-    const std::string scattered_to = gathered ? "" : "sums + " + number_behind("(sums[", statement, at);
+    const std::string scattered_to = gathered ? "" : "sums + " + word_behind("(sums[", statement, at);
     std::string calls;
     for (at = statement.find(product); at != std::string::npos; at = statement.find(product, at)) {
-        number_behind("%", statement, at);
-        const std::string cores = "cores + " + number_behind(", ", statement, at);
-        number_behind("%", statement, at);
-        const std::string weights = "weights + " + number_behind(", ", statement, at);
-        const std::string columns = number_behind("m64n", statement, at);
+        word_behind("%", statement, at);
+        const std::string cores = "cores + " + word_behind(", ", statement, at);
+        word_behind("%", statement, at);
+        const std::string weights = "weights + " + word_behind(", ", statement, at);
+        const std::string columns = word_behind("m64n", statement, at);
         std::string to = scattered_to;
         if (gathered) {
-            to = "acc.sums[" + number_behind("{sum", statement, at) + "] + ";
-            to += number_behind("_", statement, at);
+            to = "acc.sums[" + word_behind("{sum", statement, at) + "] + ";
+            to += word_behind("_", statement, at);
         }
-        const std::string adds = number_behind(gathered ? ", b, a, " : ", a, b, ", statement, at);
+        std::string adds = word_behind(gathered ? ", b, a, " : ", a, b, ", statement, at, "1p");
+        if (adds == "p") adds = "adds != 0";
         calls += "ptx::wgmma<ptx::" + word + ">(" + to + ", " + columns + ", " +
                  (gathered ? weights + ", " + cores : cores + ", " + weights) + ", " + adds + ");\n";
     }
@@ -170,6 +172,12 @@ constexpr Case kCases[] = {
     {"n1 ci24 co8 2x5x7 k3 d2 f32", kWgmma, kVoxel, "fp32 in parts, rows that the copy engine does not take", kApart},
     {"n2 ci16 co12 3x5x8 k3x4x5 s2 p1x1x2 op1x0x0 f32", kWgmma, kVoxel, "fp32 in parts, taps of four sums in a group"},
     {"n1 ci16 co20 3x5x8 k3x5x4 s2 p1 f32", kWgmma, kVoxel, "fp32 in parts, rows apart", kApart},
+    {"n2 ci72 co8 3x4x8 k2 s2 f32", kWgmma, kVoxel, "fp32 in parts, weights that the CTA packs, slices", kTogether,
+     true, true},
+    {"n1 ci64 co8 2x4x4 k2 s2 f32", kWgmma, kVoxel, "the same, several k steps a stage, one busy warpgroup", kTogether,
+     true},
+    {"n2 ci28 co40 2x5x8 k2 s2 g2 f32", kWgmma, kVoxel, "fp32 in parts, two k steps summed up, one busy warpgroup"},
+    {"n1 ci32 co16 2x4x5 k2x2x4 s2 f32 ndhwc", kWgmma, kChannels, "the same, two groups of taps"},
     {"n1 ci8 co8 2x3x4 k2x5x4 s1x2x2 f32", kMma, kVoxel, "fp32 in parts by mma.sync"},
     {"n1 ci8 co8 2x4x5 k3 s2 p1 op1 tf32", kMma, kVoxel, "mma.sync"},
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-// A transposed convolution on small integers by its definition, and how a kernel's result compares with it. The problem
+// A transposed convolution on integers by its definition, and how a kernel's result compares with it. The problem
 // is problem.hpp's, which the test writes: its numbers are in namespace given. Include it behind the kernel, whose
 // element type it uses.
 #include <vector>
@@ -53,6 +53,7 @@ struct Tensors {
     std::vector<Storage> dst;      // poisoned, and longer
 
     Tensors() {
+        if constexpr (given::kFp32 != 0) lengthen();
         const int64_t voxels = int64_t{1} * given::kDstD * given::kDstH * given::kDstW;
         expected.resize(static_cast<size_t>(given::kBatch * kDstChannels * voxels));
         for (int n = 0; n < given::kBatch; ++n) {
@@ -81,6 +82,18 @@ struct Tensors {
     }
 
 private:
+    /// Gives either factor of each product more bits than tf32 has.
+    void lengthen() {
+        constexpr Compute kLong = (1 << 12) + 1;
+        const size_t voxels = size_t{1} * given::kSrcD * given::kSrcH * given::kSrcW;
+        for (size_t i = 0; i < src.size(); ++i) {
+            const size_t c = (given::kChannelsLast ? i : i / voxels) % kSrcChannels;
+            if (c % 2 == 0) to_storage(to_compute(src[i]) * kLong, src[i]);
+        }
+        for (size_t i = 0; i < weight.size(); ++i)
+            if (i / (given::kCo * kTaps) % 2 == 1) to_storage(to_compute(weight[i]) * kLong, weight[i]);
+    }
+
     /// Adds what one source voxel and channel contributes.
     void scatter(int n, int c, int voxel) {
         const int d = voxel / (given::kSrcH * given::kSrcW), h = voxel / given::kSrcW % given::kSrcH;

@@ -218,7 +218,8 @@ inline void load_matrices_turned(uint32_t (&matrices)[4], uint32_t shared_row) {
 
 /// The product of two words, as the elements of `Word` that they hold.
 struct Tf32 {
-    static float multiply(uint32_t a, uint32_t b) { return __uint_as_float(a) * __uint_as_float(b); }
+    static constexpr uint32_t kBits = 0xFFFFE000; // tensor cores do not see the others
+    static float multiply(uint32_t a, uint32_t b) { return __uint_as_float(a & kBits) * __uint_as_float(b & kBits); }
 };
 struct Bf16Pair {
     static float multiply(uint32_t a, uint32_t b) {

@@ -100,8 +100,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
     KeptSlices kept;
     RingPlace w;
     int s = 0, steps = 0; // stages of src and steps so far
-    // The same in all lanes, and the assembler knows: it would serialise products in a branch that lanes may leave.
-    const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+    const int warpgroup = warpgroup_of_thread();
 #pragma unroll 1
     for (Items items(args); items.next();) {
         Item& item = items.item;

@@ -40,6 +40,12 @@ __device__ __forceinline__ void to_storage(float value, F16& stored) {
     stored.bits = ptx::float_to_f16(value);
 }
 
+/// A value of fp32 for tensor cores: part 0 is it in tf32, part 1 what that leaves out.
+__device__ __forceinline__ uint32_t tf32_part(float value, int part) {
+    const uint32_t high = ptx::float_to_tf32(value);
+    return part == 0 ? high : ptx::float_to_tf32(value - __uint_as_float(high));
+}
+
 /// Two neighbours in one word.
 __device__ __forceinline__ uint32_t to_word(float first, float second, Bf16) {
     return ptx::floats_to_bf16(first, second);

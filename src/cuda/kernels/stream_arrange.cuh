@@ -100,21 +100,8 @@ __device__ __forceinline__ Core core_from_plane(uint32_t raw, const Voxel& voxel
 
 /// Stores one core row: rounded to tf32, or its two parts where fp32 is split, or as it is.
 __device__ __forceinline__ void put_core(uint32_t to, const Core& core) {
-    if constexpr (kParts == 2) {
-        Core high, low;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const float value = __uint_as_float(core.words[i]);
-            high.words[i] = ptx::float_to_tf32(value);
-            low.words[i] = ptx::float_to_tf32(value - __uint_as_float(high.words[i]));
-        }
-        ptx::store_shared(to, high.words);
-        ptx::store_shared(to + kPartBytes, low.words);
-    } else if constexpr (kWordChannels == 1 && kSource == kSourceGlobal) {
-        Core rounded;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) rounded.words[i] = ptx::float_to_tf32(__uint_as_float(core.words[i]));
-        ptx::store_shared(to, rounded.words);
+    if constexpr (kParts == 2 || (kWordChannels == 1 && kSource == kSourceGlobal)) {
+        put_parts(to, kPartBytes, core);
     } else {
         ptx::store_shared(to, core.words);
     }

@@ -37,12 +37,13 @@ constexpr ptx::Swizzle kSwizzle = !kSwizzled    ? ptx::Swizzle::none
                                   : kSteps == 2 ? ptx::Swizzle::bytes64
                                                 : ptx::Swizzle::bytes32;
 
-/// `cores` and `weights` are descriptors, whose unit is 16 bytes.
+/// `cores` and `weights` are descriptors, whose unit is 16 bytes. Where fp32 is split, `adds` says whether the first
+/// product of sums adds to them or replaces them.
 template <int Group, int M>
-__device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores, uint64_t weights) {
+__device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t cores, uint64_t weights, int adds) {
     if constexpr (M < kMTiles) {
-        wgmmas<Group>(acc.sums[M], cores + tile_position(threadIdx.x, M) * (kPositionBytes / 16), weights);
-        multiply_tiles<Group, M + 1>(acc, cores, weights);
+        wgmmas<Group>(acc.sums[M], cores + tile_position(threadIdx.x, M) * (kPositionBytes / 16), weights, adds);
+        multiply_tiles<Group, M + 1>(acc, cores, weights, adds);
     }
 }
 
@@ -51,15 +52,14 @@ __device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t co
     const uint64_t a = ptx::wgmma_descriptor(cores, kPlaneBytes, kCoreStride * kPositionBytes, kSwizzle);
     const uint64_t b = ptx::wgmma_descriptor(weights, 128, eight_rows_stride(Group), ptx::Swizzle::none);
 #pragma unroll 1
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kSummedSteps; ++step) {
         ptx::wgmma_fence();
-        const uint64_t cores_of = a + step * (kStepBytes / 16);
-        const uint64_t weights_of = b + step * (kParts * group_uses(Group) * kUseBytes / 16);
+        const uint64_t cores_of = a + step * (kStepBytes / 16), weights_of = b + step * (weight_step_bytes(Group) / 16);
         if constexpr (kGathered) {
             wgmmas<Group>(acc, cores_of, weights_of);
             ptx::wgmma_commit();
         } else {
-            multiply_tiles<Group, 0>(acc, cores_of, weights_of);
+            multiply_tiles<Group, 0>(acc, cores_of, weights_of, step);
         }
     }
     if constexpr (!kGathered) ptx::wgmma_commit();
@@ -139,14 +139,15 @@ __device__ __forceinline__ void multiply_runs(Accumulators& acc, uint32_t cores,
 template <int Group>
 __device__ __forceinline__ void multiply_by_mma(Accumulators& acc, uint32_t cores, uint32_t weights) {
 #pragma unroll 1
-    for (int step = 0; step < kSteps; ++step) {
-        multiply_runs<Group, kGroupRun[Group]>(acc, cores + step * 2 * kPlaneBytes,
-                                               weights + step * (kParts * group_uses(Group) * kUseBytes));
+    for (int step = 0; step < kSummedSteps; ++step) {
+        multiply_runs<Group, kGroupRun[Group]>(acc, cores + step * kStepBytes,
+                                               weights + step * weight_step_bytes(Group));
     }
 }
 
 // ---- Either ----
 
+/// kSummedSteps k steps from where `cores` and `weights` begin.
 template <int Group>
 __device__ __forceinline__ void multiply_group(Accumulators& acc, uint32_t cores, uint32_t weights) {
     if constexpr (kWgmma) {
@@ -198,18 +199,22 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
 }
 
 /// The same in fp32, one pass. Tensor cores cut off what a sum has no room for, always towards zero: after hundreds of
-/// products more is lost than fp32 loses by rounding. So each group's products have sums of their own, which are added
-/// rounded; wgmma begins them with its first product.
+/// products more is lost than fp32 loses by rounding. So the products of a group have sums of their own, few k steps of
+/// it at a time, which are added rounded; wgmma begins them with its first product.
 template <int Group>
 __device__ __forceinline__ void multiply_pass_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
                                                       uint32_t cores, RingPlace& w) {
     if constexpr (Group < kTapGroups) {
-        if constexpr (!kWgmma) clear(group);
         wait_weights(pipe, w);
-        multiply_group<Group>(group, cores, pipe.weights.at(w));
-        wait_products<0>();
-        give_back_weights(pipe, w);
-        add<Group>(acc, group);
+#pragma unroll 1
+        for (int step = 0; step < kSteps; step += kSummedSteps) {
+            if constexpr (!kWgmma) clear(group);
+            multiply_group<Group>(group, cores + step * kStepBytes,
+                                  pipe.weights.at(w) + step * weight_step_bytes(Group));
+            wait_products<0>();
+            if (step + kSummedSteps == kSteps) give_back_weights(pipe, w);
+            add<Group>(acc, group);
+        }
         pipe.weights.next(w);
         multiply_pass_rounded<Group + 1>(acc, group, pipe, cores, w);
     }

@@ -30,7 +30,7 @@ __device__ __forceinline__ void turn(const Square& from, Square& to) {
                 const uint32_t first = from[2 * i].words[j / 2], second = from[2 * i + 1].words[j / 2];
                 to[j].words[i] = __byte_perm(first, second, j % 2 == 0 ? 0x5410 : 0x7632);
             } else {
-                to[j].words[i] = ptx::float_to_tf32(__uint_as_float(from[i].words[j]));
+                to[j].words[i] = from[i].words[j];
             }
         }
     }
@@ -69,10 +69,15 @@ struct OwnTile {
 
     /// A row of a core.
     __device__ __forceinline__ void store(const Core& core, int square, int tap, int channel) const {
+        constexpr int kPart = kUses * kBlockBytes;
         const int step = square / 2, row = kTapRow[tap] + row_of_channel(channel);
-        ptx::store_shared(to + step / kSteps * kWeightStageBytes + step % kSteps * (kUses * kBlockBytes) +
-                              row / 8 * 256 + square % 2 * 128 + row % 8 * 16,
-                          core.words);
+        const uint32_t at = to + step / kSteps * kWeightStageBytes + step % kSteps * (kParts * kPart) + row / 8 * 256 +
+                            square % 2 * 128 + row % 8 * 16;
+        if constexpr (kWordChannels == 1) {
+            put_parts(at, kPart, core);
+        } else {
+            ptx::store_shared(at, core.words);
+        }
     }
 
     /// All taps of a channel. Eight threads that are neighbours have the rows of a core.

@@ -141,7 +141,7 @@ __device__ void stage_whole_weights(const Storage* weight, const PackItem& item,
     }
 }
 
-/// Part 0 is the value in tf32, part 1 what that leaves out; two channels of 16 bits.
+/// A part of a value, or two channels of 16 bits.
 __device__ uint32_t packed_word(uint32_t from, int part) {
     Element first;
     ptx::load_shared(first, from);
@@ -150,9 +150,7 @@ __device__ uint32_t packed_word(uint32_t from, int part) {
         ptx::load_shared(second, staged_weight(from, 1, 0, 0));
         return first | static_cast<uint32_t>(second) << 16;
     } else {
-        const float value = __uint_as_float(first);
-        const uint32_t high = ptx::float_to_tf32(value);
-        return part == 0 ? high : ptx::float_to_tf32(value - __uint_as_float(high));
+        return tf32_part(__uint_as_float(first), part);
     }
 }
 

@@ -13,7 +13,7 @@ __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
             ptx::barrier_init(buffers.freed(s), frees);
         }
     };
-    constexpr int kReaders = 4 * kArrivals, kAllReaders = kConsumers * kReaders;
+    constexpr int kReaders = 4 * kArrivals, kAllReaders = kBusyConsumers * kReaders;
     init(pipe.src, kArranged ? kArrangingWarps * kArrivals : 1, kGathered && !kKeeps ? kReaders : kAllReaders);
     if constexpr (!kOwnWeights) init(pipe.weights, kArrivals, kGathered ? kReaders : kAllReaders);
     init(pipe.raw, 1, kArrangingWarps);

@@ -10,8 +10,11 @@
 //
 // Constants from the host (stream_source.cpp):
 //   kCi kCo kGroups kChannelStep kSteps             channels of a group, of one k step; k steps of a stage
+//   kSummedSteps                                    k steps that are summed up before they are rounded, see
+//                                                   stream_multiply.cuh; all of a stage where fp32 is not split
 //   kCoTile kWeightRows                             output channels of a work item; rows of its weights for a tap
 //   kN kMTiles kConsumers                           columns of a product; products of a warpgroup; warpgroups
+//   kBusyConsumers                                  those that have positions
 //   kGathered                                       which of the two forms: see stream.cuh and gather.cuh
 //   kKeeps                                          gathered: a slice of src stays for all steps that read it
 //   kImages kTileH kTileW                           positions q of a work item
@@ -46,6 +49,7 @@
 //   kRowSets kSetPhase kSetPass kRowPhases          work items have all phases along H, or each set of them has one
 //   kAccPhase kAccPhases                            sums of a phase (h, w) of a work item
 #include "ptx.cuh"
+#include "storage.cuh"
 
 namespace {
 
@@ -80,6 +84,17 @@ struct alignas(16) Core {
     uint32_t words[4];
 };
 
+/// Stores the parts of a row of fp32.
+__device__ __forceinline__ void put_parts(uint32_t to, int part_bytes, const Core& core) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+        Core values;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) values.words[i] = tf32_part(__uint_as_float(core.words[i]), part);
+        ptx::store_shared(to + part * part_bytes, values.words);
+    }
+}
+
 /// Uses and bytes of a group of taps.
 __host__ __device__ constexpr int group_uses(int group) {
     return kGroupUse[group + 1] - kGroupUse[group];
@@ -92,6 +107,11 @@ __host__ __device__ constexpr int group_bytes(int group) {
 // by rows first, so that slots are contiguous: eight rows, two cores, of each use, part and k step, and so on.
 constexpr int kEightRowsBytes = 256;
 constexpr int kUseBytes = kTurned ? kEightRowsBytes : kBlockBytes; // from a use to the next
+
+/// Bytes from the weights of a k step of a group to the next.
+__host__ __device__ constexpr int weight_step_bytes(int group) {
+    return kParts * group_uses(group) * kUseBytes;
+}
 
 /// Bytes from eight rows of a use to the next eight.
 __host__ __device__ constexpr int eight_rows_stride(int group) {
@@ -367,6 +387,11 @@ struct Pipeline {
         return {end + kOverread + warp * (kCount * kBytes), src.barriers + 896 + warp * (kCount * 16), kBytes, kCount};
     }
 };
+
+/// The same in all lanes, and the assembler knows: it would serialise products in a branch that lanes may leave.
+__device__ __forceinline__ int warpgroup_of_thread() {
+    return __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+}
 
 /// The first position of the product m of a thread's warpgroup. Those of 64 rows follow one another through the
 /// warpgroups.
