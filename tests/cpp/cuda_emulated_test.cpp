@@ -322,6 +322,22 @@ TEST(StreamEmulated, TurnsTheOnlyRotationThatIsPacked) {
     }
 }
 
+/// Tiles that the output channels are no multiple of, though they are one of what a CTA packs at once: behind the last
+/// weight nothing may be read.
+TEST(StreamEmulated, ReadsNoWeightsOfChannelsThatAreNotThere) {
+    for (const char* line : {"n1 ci8 co32 2x4x8 k3 f32", "n1 ci8 co32 2x3x5 k3 tf32 ndhwc"}) {
+        const Problem problem = Problem::parse(line);
+        StreamChoice choice{StreamTables(problem), {}};
+        each_stream_tile(problem, choice.tables, small_hopper(), kWgmma, [&](const StreamTile& tile) {
+            if (!tile.own_weights && problem.dst_channels % tile.dst_channels != 0) choice.tile = tile;
+        });
+        ASSERT_GT(choice.tile.clocks, 0) << line;
+        const Emulated emulated(problem, choice);
+        ASSERT_TRUE(emulated.compile()) << line;
+        EXPECT_TRUE(emulated.execute()) << line << ": " << choice.name();
+    }
+}
+
 /// Some of the problem file, each in another mode.
 TEST(StreamEmulated, TakesTheProblemFile) {
     constexpr struct {

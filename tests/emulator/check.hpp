@@ -5,6 +5,8 @@
 // element type it uses.
 #include <vector>
 
+#include <sys/mman.h>
+
 #include "problem.hpp"
 
 namespace check {
@@ -13,9 +15,30 @@ constexpr int kSrcChannels = given::kGroups * given::kCi, kDstChannels = given::
 constexpr int kTaps = given::kKernelD * given::kKernelH * given::kKernelW;
 constexpr float kPoison = -777;
 
+/// Memory that ends, but for less than 16 bytes, where no more may be touched: a step beyond it ends the process.
+template <typename Value>
+struct Guarded {
+    using value_type = Value;
+    static constexpr size_t kPage = 4096;
+    static size_t pages(size_t count) { return (count * sizeof(Value) + kPage - 1) / kPage * kPage; }
+
+    Value* allocate(size_t count) {
+        auto* begin = static_cast<unsigned char*>(
+            mmap(nullptr, pages(count) + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        mprotect(begin + pages(count), kPage, PROT_NONE);
+        return reinterpret_cast<Value*>(begin + (pages(count) - count * sizeof(Value)) / 16 * 16);
+    }
+    void deallocate(Value* values, size_t count) {
+        munmap(reinterpret_cast<void*>(reinterpret_cast<size_t>(values) / kPage * kPage), pages(count) + kPage);
+    }
+    bool operator==(const Guarded&) const { return true; }
+    bool operator!=(const Guarded&) const { return false; }
+};
+using Values = std::vector<Storage, Guarded<Storage>>;
+
 /// Whole numbers whose sums are exact in every type.
-inline std::vector<Storage> integers(int64_t count, int64_t range, uint32_t seed) {
-    std::vector<Storage> values(static_cast<size_t>(count));
+inline Values integers(int64_t count, int64_t range, uint32_t seed) {
+    Values values(static_cast<size_t>(count));
     for (Storage& value : values) {
         seed = seed * 1664525 + 1013904223;
         to_storage(static_cast<Compute>(static_cast<int64_t>(seed >> 16) % (2 * range + 1) - range), value);
@@ -36,21 +59,20 @@ inline int64_t dst_index(int n, int c, int64_t voxel) {
 }
 
 /// The weight with its channels last.
-inline std::vector<Storage> channels_last(const std::vector<Storage>& weight) {
+inline Values channels_last(const Values& weight) {
     constexpr size_t kAll = kTaps, kChannels = given::kCo, kInput = kChannels * kAll;
-    std::vector<Storage> turned(weight.size());
+    Values turned(weight.size());
     for (size_t i = 0; i < weight.size(); ++i)
         turned[i / kInput * kInput + i % kAll * kChannels + i / kAll % kChannels] = weight[i];
     return turned;
 }
 
 struct Tensors {
-    std::vector<Storage> src =
-        integers(int64_t{1} * given::kBatch * kSrcChannels * given::kSrcD * given::kSrcH * given::kSrcW, 2, 1);
-    std::vector<Storage> weight = integers(int64_t{1} * kSrcChannels * given::kCo * kTaps, 1, 2);
-    std::vector<Storage> bias = integers(kDstChannels, 3, 3);
+    Values src = integers(int64_t{1} * given::kBatch * kSrcChannels * given::kSrcD * given::kSrcH * given::kSrcW, 2, 1);
+    Values weight = integers(int64_t{1} * kSrcChannels * given::kCo * kTaps, 1, 2);
+    Values bias = integers(kDstChannels, 3, 3);
     std::vector<Compute> expected; // of dst
-    std::vector<Storage> dst;      // poisoned, and longer
+    Values dst;                    // poisoned, and longer
 
     Tensors() {
         if constexpr (given::kFp32 != 0) lengthen();

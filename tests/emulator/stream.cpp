@@ -19,8 +19,8 @@ Output the_output;
 
 int main() {
     check::Tensors tensors;
-    std::vector<Core> packed(kPackedBytes / sizeof(Core));
-    const std::vector<Storage> weight = kChannelsLast ? check::channels_last(tensors.weight) : tensors.weight;
+    std::vector<Core, check::Guarded<Core>> packed(kPackedBytes / sizeof(Core));
+    const check::Values weight = kChannelsLast ? check::channels_last(tensors.weight) : tensors.weight;
     if (!kOwnWeights) run_pack(weight.data(), kChannelsLast, packed.data(), kPackGridX, kPackGridY, kPackThreads);
 
     std::memcpy(&the_args, kArguments, sizeof the_args);
@@ -33,7 +33,7 @@ int main() {
     std::copy_n(kMapExtents, 5, the_map.extents);
     std::copy_n(kMapStrides, 5, the_map.strides);
     std::copy_n(kMapBox, 5, the_map.box);
-    std::vector<Storage> preactivation = tensors.dst;
+    check::Values preactivation = tensors.dst;
     the_output.dst = tensors.dst.data();
     the_output.preactivation = preactivation.data();
     the_output.bias = tensors.bias.data();

@@ -111,14 +111,14 @@ struct WholePiece {
     }
 };
 
-/// The same where all output channels exist, and pieces of 16 bytes are contiguous.
+/// The same where all of a CTA's output channels exist or none, and pieces of 16 bytes are contiguous.
 template <bool ChannelsLast>
 __device__ void stage_whole_weights(const Storage* weight, const PackItem& item, uint32_t shared) {
     using Piece = WholePiece<ChannelsLast>;
     constexpr int kAtOnce = 4;
     const int group = item.tile / kCoTiles, co = item.tile % kCoTiles * kCoTile + item.block * kPackChannels;
     const int64_t ci = static_cast<int64_t>(group) * kCi + item.step * kChannelStep;
-    const int inputs = kCi - item.step * kChannelStep, taps = kAllTaps - item.first * kPlaneTaps;
+    const int inputs = co < kCo ? kCi - item.step * kChannelStep : 0, taps = kAllTaps - item.first * kPlaneTaps;
     const Storage* from =
         weight + (ci * kCo * kAllTaps + (ChannelsLast ? item.first * kPlaneTaps * kCo + co : co * kAllTaps));
     for (int begin = threadIdx.x; begin < Piece::kCount; begin += kAtOnce * blockDim.x) {
