@@ -30,8 +30,8 @@ Bringing bringing(const StreamTile& tile, const Problem& problem) {
     }
     const bool whole = tile.source == StreamSource::whole;
     if (stream_is_16_bit(problem)) return {0.84, 0, whole ? 0 : 0.2, 470};
-    if (stream_parts(problem) == 2) return {1.54, 0.6, whole ? 0 : 3.5, 360};
-    return {1.3, 0.15, whole ? 0 : 1.5, 450};
+    if (stream_parts(problem) == 2) return {1.45, 0.54, whole ? 0 : 0.25, 155};
+    return whole ? Bringing{1, 0.15, 0, 250} : Bringing{1.3, 0.15, 1.5, 450};
 }
 
 /// Clocks of one stage on one multiprocessor, of a work item with that many passes. Tensor cores, what brings the cores
@@ -41,7 +41,8 @@ Bringing bringing(const StreamTile& tile, const Problem& problem) {
 double stage_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables, double passes) {
     const double tiles = passes * static_cast<double>(tile.m_tiles * tile.busy * tile.steps * stream_products(problem));
     const double columns = static_cast<double>(tables.slots * tile.dst_channels);
-    const double factor = (stream_parts(problem) == 2 ? 0.83 : 1) * (tile.engine == StreamEngine::wgmma ? 1 : 1.8);
+    const bool split = stream_parts(problem) == 2;
+    const double factor = (split ? 0.95 : 1) * (tile.engine == StreamEngine::wgmma ? 1 : 1.8);
     double tensor = 0;
     for (const StreamOffset& offset : tables.offsets) {
         for (const StreamRun& run : offset.runs) {
@@ -59,10 +60,8 @@ double stage_clocks(const StreamTile& tile, const Problem& problem, const Stream
     const double raw_rows = static_cast<double>(tile.images * channels * tile.rows);
     const double copied =
         (static_cast<double>(tile.stage_bytes) + (tile.own_weights ? 0 : weights)) / 35 + bring.raw_row * raw_rows;
-    const double buffers = tile.own_weights ? 0 : 205 / static_cast<double>(tile.weight_stages - 1);
-    const double group_wait = stream_parts(problem) == 2
-                                  ? 115 * static_cast<double>(tile.steps) / static_cast<double>(tile.summed_steps)
-                                  : 11 + buffers + 41 * static_cast<double>(tile.steps);
+    const double buffers = tile.own_weights ? 0 : (split ? 245 : 205) / static_cast<double>(tile.weight_stages - 1);
+    const double group_wait = (split ? 0 : 11) + buffers + (split ? 56 : 41) * static_cast<double>(tile.steps);
     return std::max({tensor, cores, copied}) + bring.lost * cores + bring.wait +
            group_wait * passes * static_cast<double>(tile.tap_groups);
 }
@@ -173,9 +172,7 @@ double pack_clocks(const StreamTile& tile, const Problem& problem, const StreamT
     constexpr double kLaunch = 7000, kWait = 1500;
     const double packed_byte = problem.channels_last() ? 0.004 : 0.002;
     const double bytes_of_element = static_cast<double>(bytes_per_element(problem.dtype));
-    const double own_byte = problem.channels_last()     ? 0.07 * bytes_of_element
-                            : stream_is_16_bit(problem) ? 0.07
-                                                        : 0.043;
+    const double own_byte = problem.channels_last() ? 0.07 * bytes_of_element : stream_is_16_bit(problem) ? 0.07 : 0.05;
     if (!tile.own_weights)
         return kLaunch + packed_byte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
     const int64_t bytes = tile.weight_stages * tile.weight_stage_bytes;
@@ -188,7 +185,7 @@ void estimate_stream(StreamTile& tile, const Problem& problem, const StreamTable
     const int64_t depth = stream_depth(tables, tile), items = stream_items(problem, tables, tile);
     const int64_t waves = items / multiprocessors, rest = (items - waves * multiprocessors) * depth;
     // Items with many passes come first, so that CTAs with several have some of each.
-    const ItemClocks clocks(tile, problem, tables, waves > 0 ? tables.mean_passes() : tables.most_passes());
+    const ItemClocks clocks(tile, problem, tables, waves > 1 ? tables.mean_passes() : tables.most_passes());
     const double share = choose_share(tile, clocks, rest, depth, multiprocessors);
     tile.whole_items = waves * multiprocessors;
     // Without images there is nothing to share.

@@ -69,6 +69,7 @@ void consider(StreamTile tile, const Problem& problem, const StreamTables& table
     if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
     set_stream_runs(tile, problem, tables);
     if (!set_stream_plane(tile, tables)) return;
+    if (tile.busy < kStreamConsumers && tile.m_tiles > 1) return; // two could share these
     consider_stored(tile, problem, tables, device, keep);
     if (set_stream_staged(tile, problem, tables)) consider_stored(tile, problem, tables, device, keep);
 }

@@ -153,7 +153,7 @@ TEST(StreamTables, TapGroupsHoldEveryRunOnce) {
 /// The greatest position that a row of the product stands for, counted as in stream_shape.cuh.
 int64_t last_row_position(const StreamTile& tile) {
     int64_t last = 0;
-    for (int64_t m = 0; m < tile.m_tiles * kStreamConsumers; ++m) {
+    for (int64_t m = 0; m < tile.m_tiles * tile.busy; ++m) {
         int64_t first = m * 64;
         if (tile.blocks_w > 0) {
             const int64_t blocks = tile.blocks_h * tile.blocks_w;
@@ -169,12 +169,13 @@ void expect_covers_its_voxels(const StreamTile& tile, const std::string& where) 
     if (tile.blocks_w > 0) {
         EXPECT_LE(tile.w, tile.blocks_w * 8) << where;
         EXPECT_LE(tile.h, tile.blocks_h * 8) << where;
-        EXPECT_LE(tile.images * tile.blocks_h * tile.blocks_w, tile.m_tiles * kStreamConsumers) << where;
+        EXPECT_LE(tile.images * tile.blocks_h * tile.blocks_w, tile.m_tiles * tile.busy) << where;
     } else {
-        EXPECT_LE(((tile.images - 1) * tile.rows + tile.h - 1) * tile.pitch + tile.w,
-                  tile.m_tiles * kStreamConsumers * 64)
+        EXPECT_LE(((tile.images - 1) * tile.rows + tile.h - 1) * tile.pitch + tile.w, tile.m_tiles * tile.busy * 64)
             << where;
     }
+    EXPECT_GE(tile.busy, 1) << where;
+    EXPECT_LE(tile.busy, kStreamConsumers) << where;
 }
 
 /// Counted as in stream_shape.cuh: each slice of each item belongs to one CTA.
@@ -200,6 +201,7 @@ void expect_within_limits(const Problem& problem, StreamEngine engine) {
     EXPECT_LE(tile.shared_bytes, device_for(engine).shared_memory_per_block) << where;
     EXPECT_LE(columns * tables.longest_run(), 256) << where;
     EXPECT_EQ(columns % 8, 0) << where;
+    EXPECT_EQ(tile.steps % tile.summed_steps, 0) << where;
     EXPECT_GE(tile.pitch, tile.w + tables.delta_max[2] - tables.delta_min[2]) << where;
     EXPECT_GE(tile.rows, tile.h + tables.delta_max[1] - tables.delta_min[1]) << where;
     EXPECT_LE(std::max({tile.pitch, tile.rows, tile.raw_pitch, tile.images}), 256) << where << ": no TMA box";
