@@ -90,6 +90,17 @@ int64_t unrolled_products(const CellTile& tile, const Work& work) {
     return (tile.cell[0] == 1 ? 1 : work.slice_uses) * work.voxel_uses * tile.channels;
 }
 
+/// A load with its condition, in instructions. Where few channels are side by side, the lanes of a warp read voxels
+/// that lie apart: more sectors than the four of neighbours.
+double load_instructions(const Problem& problem, const CellTile& tile) {
+    constexpr double kNeighbours = 3, kSectors = 4;
+    if (!problem.channels_last()) return kNeighbours;
+    const int64_t voxels = kWarp / tile.lanes;
+    const int64_t apart = tile.cell[2] / problem.stride[2] * problem.src_channels * bytes_per_element(problem.dtype);
+    const int64_t sectors = std::min(voxels, cuts(voxels * apart, 32));
+    return kNeighbours * std::max(static_cast<double>(sectors) / kSectors, 1.0);
+}
+
 /// Instructions of a thread: loads with their conditions, weights, products, and what belongs to each output.
 double instructions(const Problem& problem, const CellTile& tile, const Work& work) {
     const int64_t plane_taps = problem.kernel[1] * problem.kernel[2];
@@ -100,7 +111,8 @@ double instructions(const Problem& problem, const CellTile& tile, const Work& wo
         static_cast<double>(work.slice_uses * (held ? plane_taps : work.voxel_uses) * tile.channels) /
         static_cast<double>(per_load);
     const double staged = static_cast<double>(problem.taps() * tile.channels * tile.lanes) / 128 * 8;
-    const double per_channel = 3.0 * static_cast<double>(work.slices * work.loads) + weights + staged +
+    const double per_channel = load_instructions(problem, tile) * static_cast<double>(work.slices * work.loads) +
+                               weights + staged +
                                static_cast<double>(work.slice_uses * work.voxel_uses * tile.channels);
     constexpr double kPerOutput = 8, kPerThread = 100;
     const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2] * tile.channels;

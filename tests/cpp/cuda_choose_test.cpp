@@ -32,6 +32,12 @@ TEST(CudaChoice, TakesCellsForDepthwiseAndFewChannels) {
         EXPECT_EQ(name_for(problem), "cells") << problem;
 }
 
+/// In channels_last_3d the lanes of a warp would read voxels that lie apart.
+TEST(CudaChoice, TakesCellsForOneOfManyChannelsWhereVoxelsAreNeighbours) {
+    EXPECT_EQ(name_for("n16 ci64 co1 32x32x32 k4 s2 p1 f32"), "cells");
+    EXPECT_EQ(name_for("n16 ci64 co1 32x32x32 k4 s2 p1 f32 ndhwc"), "stream");
+}
+
 TEST(CudaChoice, FallsBackToTheGather) {
     for (const char* problem :
          {"n1 ci2 co2 3x3x3 k2 s100", "n1 ci2 co2 3x3x3 k600x1x1", "n1 ci1 co1 1x1x2 k1 s2000000000"})

@@ -130,6 +130,7 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert set(row["sides"]) == {"default", "tuned ncdhw", "tuned ndhwc", "tconv3d"}
         assert row["sides"]["tconv3d"]["implementation"] in IMPLEMENTATIONS
         assert row["sides"]["tconv3d"]["description"]
+        assert all(us > 1 for us in row["sides"]["tconv3d"]["calls_us"].values())
         for side in row["sides"].values():
             assert ("device_us" in side) == (row["floor_ms"] < 0.01)
     shortest = min(rows, key=lambda row: row["floor_ms"])["sides"]["tconv3d"]

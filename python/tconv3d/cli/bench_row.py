@@ -1,8 +1,9 @@
-"""The GPU's time for a call among others, without the gaps that a host leaves."""
+"""Calls among others: the GPU's time for one without the gaps that a host leaves, and the host's beside PyTorch's."""
 
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable
 
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor
 #: Calls in a row at least; the two events around them then count little.
 _ROW = 32
 _REPEATS = 15
+#: Calls of each side whose time on the host is taken.
+_TURNS = 25
 #: No GPU has a higher clock; with a lower one the head start is longer.
 _CYCLES_PER_US = 3_000
 
@@ -34,3 +37,20 @@ def device_us(call: Callable[[int], Tensor], sets: int, call_us: float) -> float
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) * 1e3 / calls)
     return statistics.median(times)
+
+
+def calls_us(calls: dict[str, Callable[[int], Tensor]], sets: int) -> dict[str, float]:
+    """Microseconds until `call(i)` of each returns to Python, in turns in this one process: they differ between processes
+    by more than between sides. The GPU is idle when a call begins.
+    """
+    times: dict[str, list[float]] = {side: [] for side in calls}
+    for call in calls.values():
+        call(0)
+    for turn in range(_TURNS):
+        for side, call in calls.items():
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            dst = call(turn % sets)
+            times[side].append((time.perf_counter() - begin) * 1e6)
+            del dst
+    return {side: statistics.median(taken) for side, taken in times.items()}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..fallback import torch_conv_transpose3d
 from ..problem import Problem
-from .bench_row import device_us
+from .bench_row import calls_us, device_us
 from .cases import GPU_TOLERANCE, gpu_tensors, parameters, relative_error, tconv3d_fwd
 from .gpu import measure, measure_gpu_rates, sets_past_l2
 from .modes import mode_of, switch_tf32
@@ -90,6 +90,7 @@ def _measure(problem: Problem, side: Side, work: Work) -> dict[str, Any]:
     if str(problem) in work.short:
         answer["device_us"] = device_us(call, sets, measured.call_us)
     if side.tconv3d:
+        answer["calls_us"] = calls_us({"tconv3d": call, "default": lambda i: _torch(problem, *tensors[i])}, sets)
         answer["implementation"], answer["description"] = _implementation(problem)
         answer["error"] = _error(problem, *tensors[0])
         answer["agrees"] = answer["error"] <= GPU_TOLERANCE[mode_of(problem)]

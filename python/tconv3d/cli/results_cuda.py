@@ -15,7 +15,7 @@ from .table import table
 from .timing import geometric_mean
 
 #: What a process measured for one problem: the fields of `gpu.Measured`, `device_us` of a short problem, and of tconv3d
-#: its `error`, `agrees`, `implementation` and `description`; or `failed` with the reason.
+#: its `calls_us` beside PyTorch's, `error`, `agrees`, `implementation` and `description`; or `failed` with the reason.
 Answer = dict[str, Any]
 
 #: Problems whose floor is shorter are launches more than work, and left out of the mean over floors.
@@ -52,6 +52,10 @@ class Row:
 
     def extra_mib(self, side: str) -> float:
         return float(self.sides[side].get("extra_bytes", "nan")) / 2**20
+
+    def call_us(self, side: str) -> float:
+        """As measured in turns."""
+        return float(self.sides["tconv3d"].get("calls_us", {}).get(side, "nan"))
 
     @property
     def implementation(self) -> str:
@@ -136,7 +140,7 @@ def _cells(row: Row) -> list[str]:
         *(f"{ms / row.floor_ms:.2f}×" for ms in (ours, best)),
         *(f"{ms / ours:.2f}×" for ms in (default, best)),
         *(f"{row.extra_mib(side):.1f}" for side in ("tconv3d", row.best)),
-        *(f"{float(row.sides[side].get('call_us', 'nan')):.0f}" for side in ("tconv3d", "default")),
+        *(f"{row.call_us(side):.0f}" for side in ("tconv3d", "default")),
         *(row.device_us(side) for side in ("tconv3d", row.best)),
         row.implementation,
     ]
