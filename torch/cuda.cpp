@@ -48,6 +48,7 @@ at::Tensor aligned(const at::Tensor& dense) {
 
 void execute(const cuda::Plan& plan, const Arguments& arguments, c10::Device device) {
     const auto bytes = static_cast<int64_t>(plan.workspace_bytes());
+    if (bytes == 0) return plan.execute(arguments, current_stream(device.index()), nullptr);
     // Freed when this returns, before the work is done: the allocator gives it to later work of the same stream alone.
     const at::Tensor workspace = at::empty({bytes}, at::TensorOptions(device).dtype(at::kByte));
     plan.execute(arguments, current_stream(device.index()), workspace.data_ptr());
