@@ -40,8 +40,9 @@ def device_us(call: Callable[[int], Tensor], sets: int, call_us: float) -> float
 
 
 def calls_us(calls: dict[str, Callable[[int], Tensor]], sets: int) -> dict[str, float]:
-    """Microseconds until `call(i)` of each returns to Python, in turns in this one process: they differ between processes
-    by more than between sides. The GPU is idle when a call begins.
+    """Microseconds until `call(i)` of each returns to Python, in turns in this one process.
+
+    They differ between processes by more than between sides. The GPU is idle when a call begins.
     """
     times: dict[str, list[float]] = {side: [] for side in calls}
     for call in calls.values():
