@@ -34,6 +34,31 @@ std::vector<StreamTables> all_tables(const Problem& problem, StreamEngine engine
     return all;
 }
 
+StreamChoice choose_anew(const Problem& problem, const Device& device, StreamEngine engine, StreamForm form) {
+    std::vector<StreamChoice> choices;
+    for (StreamTables& tables : all_tables(problem, engine, form)) {
+        const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
+        choices.push_back({std::move(tables), tile});
+    }
+    const auto better = [](const StreamChoice& a, const StreamChoice& b) {
+        return a.tile.clocks > 0 && (b.tile.clocks <= 0 || a.tile.clocks < b.tile.clocks);
+    };
+    return *std::min_element(choices.begin(), choices.end(), better);
+}
+
+/// To reject a problem, to estimate and to prepare it each ask for the same choice, which takes a millisecond.
+struct LastChoice {
+    Problem problem;
+    Device device;
+    StreamChoice choice;
+};
+
+/// Of all that a tile depends on.
+bool has_limits_of(const Device& a, const Device& b) {
+    return a.sm == b.sm && a.multiprocessors == b.multiprocessors &&
+           a.shared_memory_per_block == b.shared_memory_per_block;
+}
+
 } // namespace
 
 std::string StreamChoice::name() const {
@@ -50,15 +75,14 @@ StreamTile choose_stream_tile(const Problem& problem, const StreamTables& tables
 }
 
 StreamChoice choose_stream(const Problem& problem, const Device& device, StreamEngine engine, StreamForm form) {
-    std::vector<StreamChoice> choices;
-    for (StreamTables& tables : all_tables(problem, engine, form)) {
-        const StreamTile tile = choose_stream_tile(problem, tables, device, engine);
-        choices.push_back({std::move(tables), tile});
-    }
-    const auto better = [](const StreamChoice& a, const StreamChoice& b) {
-        return a.tile.clocks > 0 && (b.tile.clocks <= 0 || a.tile.clocks < b.tile.clocks);
-    };
-    return *std::min_element(choices.begin(), choices.end(), better);
+    thread_local std::map<std::pair<StreamEngine, StreamForm>, LastChoice> last;
+    const std::pair kind(engine, form);
+    const auto known = last.find(kind);
+    if (known != last.end() && known->second.problem == problem && has_limits_of(known->second.device, device))
+        return known->second.choice;
+    StreamChoice choice = choose_anew(problem, device, engine, form);
+    last.insert_or_assign(kind, LastChoice{problem, device, choice});
+    return choice;
 }
 
 std::vector<StreamChoice> stream_candidates(const Problem& problem, const Device& device, StreamEngine engine,

@@ -229,6 +229,23 @@ TEST(StreamTile, HasCandidatesWithNamesOfTheirOwn) {
     EXPECT_THROW(find_stream(problem, kHopper, StreamEngine::wgmma, StreamForm::scatter, "no such tile"), Error);
 }
 
+/// What is remembered of the last choice serves no other problem and no other GPU.
+TEST(StreamTile, IsChosenForTheProblemAndTheGpuAtHand) {
+    Problem problem = Problem::parse("n16 ci64 co128 24x48x48 k3 s2 p1 f32");
+    Device small = kHopper;
+    small.multiprocessors = 2;
+    const auto clocks = [&](const Device& device) {
+        return choose_stream(problem, device, StreamEngine::wgmma).tile.clocks;
+    };
+    const double full = clocks(kHopper);
+    EXPECT_EQ(clocks(kHopper), full);
+    EXPECT_GT(clocks(small), 10 * full);
+    problem.math = MathMode::tf32;
+    EXPECT_LT(clocks(kHopper), full);
+    problem.math = MathMode::full;
+    EXPECT_EQ(clocks(kHopper), full);
+}
+
 TEST(StreamTile, StaysWithinTheMachine) {
     for (const char* file : {"baselines.txt", "correctness.txt"})
         for (const Problem& listed : read_problems(file))
