@@ -78,6 +78,12 @@ struct StreamOffset {
     std::vector<StreamRun> runs;
 };
 
+/// A group of taps: runs, counted through all offsets, and uses.
+struct TapGroup {
+    int64_t first_run;
+    int64_t first_use;
+};
+
 /// A tap along D, and the slice of src that it reads, relative to q.
 struct StreamDepthTap {
     int64_t phase;
@@ -120,6 +126,7 @@ struct StreamTables {
     std::array<int64_t, 3> q_end;     ///< q counts from 0
     std::vector<int64_t> accumulator; ///< by phase (h, w) of a work item: which sums it has, -1 for none
     int64_t accumulators;
+    std::vector<std::vector<TapGroup>> cut_taps; ///< by the number of groups, less one: see tap_groups
 
     explicit StreamTables(const Problem& problem, StreamRows rows = StreamRows::together,
                           StreamForm form = StreamForm::scatter);
@@ -138,6 +145,8 @@ struct StreamTables {
     int64_t uses() const;
     int64_t runs() const;
     int64_t longest_run() const;
+    /// Where each of that many groups begins, and the end of the last. There is one, or as many as runs at most.
+    const std::vector<TapGroup>& tap_groups(int64_t groups) const { return cut_taps[static_cast<size_t>(groups - 1)]; }
     /// The least along H of the offsets.
     int64_t first_delta_h() const;
     /// Source positions beside its own that the outputs of a position read along a dimension.
@@ -239,15 +248,6 @@ bool stream_has_aligned_rows(const Problem& problem);
 
 /// Neighbouring channels that a lane stores: up to 16 bytes, where the tile's channels are cut into such pieces.
 int64_t stream_lane_channels(const Problem& problem, const StreamTile& tile);
-
-/// A group of taps: runs, counted through all offsets, and uses.
-struct TapGroup {
-    int64_t first_run;
-    int64_t first_use;
-};
-
-/// Where each group begins, and the end of the last.
-std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups);
 
 /// Positions from the first one that a position's outputs read in a pass to that of an offset.
 int64_t stream_offset(const StreamTables& tables, const StreamTile& tile, const StreamOffset& offset);

@@ -45,7 +45,7 @@ double product_clocks(const StreamTile& tile, const StreamTables& tables) {
     const double latency = kLatency + (tile.pieces || tile.seams ? kBusy : 0);
     const double arrival =
         (latency + kByte * static_cast<double>(tile.weight_stage_bytes)) / static_cast<double>(tile.weight_stages - 1);
-    const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
+    const std::vector<TapGroup>& groups = tables.tap_groups(tile.tap_groups);
     double clocks = 0;
     for (size_t i = 0; i + 1 < groups.size(); ++i) {
         const double runs = static_cast<double>(groups[i + 1].first_run - groups[i].first_run);

@@ -27,7 +27,7 @@ void add_use_taps(Prelude& prelude, const StreamTables& tables) {
 
 /// The blocks of a stage: passes, and their groups of taps, one after another; in a group k steps and parts.
 void add_blocks(Prelude& prelude, const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
+    const std::vector<TapGroup>& groups = tables.tap_groups(tile.tap_groups);
     std::vector<int64_t> before, index, count;
     for (int64_t pass = 0; pass < tables.pass_count(); ++pass) {
         for (size_t group = 0; group + 1 < groups.size(); ++group) {

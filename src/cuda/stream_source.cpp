@@ -65,7 +65,7 @@ void add_runs(Prelude& prelude, const StreamTables& tables, const StreamTile& ti
     prelude.array("kRunFirst", firsts);
     prelude.array("kRunCount", counts);
     std::vector<int64_t> group_run, group_use, adds;
-    for (const TapGroup& group : stream_tap_groups(tables, tile.tap_groups)) {
+    for (const TapGroup& group : tables.tap_groups(tile.tap_groups)) {
         group_run.push_back(group.first_run);
         group_use.push_back(group.first_use);
     }

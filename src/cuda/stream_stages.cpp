@@ -13,7 +13,7 @@ constexpr int64_t kMostBox = 256; // elements of a TMA box along a dimension
 
 /// The most taps of one of that many groups that add to the same sums.
 int64_t most_taps_of_a_sum(const StreamTables& tables, int64_t groups) {
-    const std::vector<TapGroup> begins = stream_tap_groups(tables, groups);
+    const std::vector<TapGroup>& begins = tables.tap_groups(groups);
     std::vector<int64_t> taps;
     int64_t most = 0, run = 0;
     size_t group = 0;
@@ -66,7 +66,7 @@ int64_t stream_stage_bytes(const StreamTile& tile, const Problem& problem) {
 
 /// The weights of the largest of that many groups of taps.
 int64_t weight_group_bytes(const StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t groups) {
-    const std::vector<TapGroup> begins = stream_tap_groups(tables, groups);
+    const std::vector<TapGroup>& begins = tables.tap_groups(groups);
     int64_t most = 0;
     for (size_t i = 0; i + 1 < begins.size(); ++i) most = std::max(most, begins[i + 1].first_use - begins[i].first_use);
     return most * tile.steps * stream_parts(problem) * tables.slots * tile.dst_channels * 32;

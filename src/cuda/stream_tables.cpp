@@ -120,6 +120,24 @@ void set_runs(std::vector<StreamOffset>& offsets, const std::vector<int64_t>& ac
     }
 }
 
+/// Cuts the taps into that many groups.
+std::vector<TapGroup> cut_into_groups(const StreamTables& tables, int64_t groups) {
+    std::vector<TapGroup> begins;
+    const int64_t uses = std::max<int64_t>(tables.uses(), 1);
+    int64_t run = 0, use = 0;
+    for (const StreamOffset& offset : tables.offsets) {
+        for (const StreamRun& next : offset.runs) {
+            // The uses are cut into equal parts; a run belongs to the part that its first use lies in.
+            const int64_t group = use * groups / uses;
+            if (group >= static_cast<int64_t>(begins.size())) begins.push_back({run, use});
+            ++run;
+            use += next.count;
+        }
+    }
+    begins.push_back({run, use});
+    return begins;
+}
+
 } // namespace
 
 StreamTables::StreamTables(const Problem& problem, StreamRows rows, StreamForm of) : form(of) {
@@ -163,6 +181,8 @@ StreamTables::StreamTables(const Problem& problem, StreamRows rows, StreamForm o
     accumulator = order_phases(offsets, row_phases(problem) * problem.stride[2]);
     accumulators = *std::max_element(accumulator.begin(), accumulator.end()) + 1;
     set_runs(offsets, accumulator, form == StreamForm::scatter);
+    for (int64_t groups = 1; groups <= std::max<int64_t>(runs(), 1); ++groups)
+        cut_taps.push_back(cut_into_groups(*this, groups));
 }
 
 int64_t StreamTables::longest_run() const {
@@ -189,23 +209,6 @@ int64_t StreamTables::first_delta_h() const {
     int64_t first = offsets.front().delta_h;
     for (const StreamOffset& offset : offsets) first = std::min(first, offset.delta_h);
     return first;
-}
-
-std::vector<TapGroup> stream_tap_groups(const StreamTables& tables, int64_t groups) {
-    std::vector<TapGroup> begins;
-    const int64_t uses = std::max<int64_t>(tables.uses(), 1);
-    int64_t run = 0, use = 0;
-    for (const StreamOffset& offset : tables.offsets) {
-        for (const StreamRun& next : offset.runs) {
-            // The uses are cut into equal parts; a run belongs to the part that its first use lies in.
-            const int64_t group = use * groups / uses;
-            if (group >= static_cast<int64_t>(begins.size())) begins.push_back({run, use});
-            ++run;
-            use += next.count;
-        }
-    }
-    begins.push_back({run, use});
-    return begins;
 }
 
 } // namespace tconv3d::cuda

@@ -152,7 +152,7 @@ std::string stream_wgmmas(const Problem& problem, const StreamTables& tables, co
                        "template <int Group, typename Sums>\n__device__ __forceinline__ void wgmmas(Sums& " +
                        (gathered ? "acc" : "sums") + ", unsigned long long cores, unsigned long long weights" +
                        (gathered ? "" : ", int adds") + ") {\n";
-    const std::vector<TapGroup> groups = stream_tap_groups(tables, tile.tap_groups);
+    const std::vector<TapGroup>& groups = tables.tap_groups(tile.tap_groups);
     for (size_t i = 0; i + 1 < groups.size() && tile.engine == StreamEngine::wgmma; ++i) {
         text += "    if constexpr (Group == " + std::to_string(i) + ") {\n";
         const Products by_sums = products_of(problem, tables, tile, groups[i], groups[i + 1]);

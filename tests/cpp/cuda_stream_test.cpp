@@ -137,7 +137,7 @@ TEST(StreamTables, TapGroupsHoldEveryRunOnce) {
     for (const Problem& problem : listed_problems()) {
         const StreamTables tables(problem);
         for (int64_t groups = 1; groups <= tables.runs(); ++groups) {
-            const std::vector<TapGroup> begins = stream_tap_groups(tables, groups);
+            const std::vector<TapGroup>& begins = tables.tap_groups(groups);
             EXPECT_LE(static_cast<int64_t>(begins.size()) - 1, groups) << problem.str();
             EXPECT_EQ(begins.front().first_run, 0) << problem.str();
             EXPECT_EQ(begins.back().first_run, tables.runs()) << problem.str();
