@@ -87,9 +87,10 @@ class CellsKernel final : public Kernel {
 public:
     CellsKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const CellTile& tile)
         : epilogue_(epilogue), tile_(tile),
-          variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
+          variants_(device,
+                    [problem, tile, epilogue](bool has_bias, bool saves_preactivation) {
                         return cells_request(problem, tile, epilogue, has_bias, saves_preactivation);
-                    })),
+                    }),
           args_(cells_arguments(problem, tile)), row_bytes_(tile.cell[2] * bytes_per_element(problem.dtype)) {}
 
     size_t workspace_bytes() const override { return 0; }

@@ -41,9 +41,10 @@ int64_t inverse(int64_t value, int64_t modulus) {
 class DirectKernel final : public Kernel {
 public:
     DirectKernel(const Problem& problem, const Epilogue& epilogue, const Device& device)
-        : epilogue_(epilogue), variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
+        : epilogue_(epilogue), variants_(device,
+                                         [problem, epilogue](bool has_bias, bool saves_preactivation) {
                                              return direct_request(problem, epilogue, has_bias, saves_preactivation);
-                                         })),
+                                         }),
           args_(direct_arguments(problem)), channel_block_(channel_block(problem)) {}
 
     size_t workspace_bytes() const override { return 0; }

@@ -48,10 +48,10 @@ public:
         : problem_(problem), epilogue_(epilogue), device_(device), tables_(choice.tables), tile_(choice.tile),
           args_(stream_arguments(problem, tables_, tile_)), packed_words_(stream_packed_words(problem, tables_, tile_)),
           parcels_(stream_pack(problem, tile_, device)), pack_grid_(stream_pack_grid(parcels_, packed_words_, device)),
-          pack_(device, stream_pack_request(problem, tables_, tile_, parcels_)),
-          variants_(device, every_variant([&](bool has_bias, bool saves_preactivation) {
-                        return stream_request(problem, tables_, tile_, epilogue, has_bias, saves_preactivation);
-                    })) {}
+          pack_(device, [this] { return stream_pack_request(problem_, tables_, tile_, parcels_); }),
+          variants_(device, [this](bool has_bias, bool saves_preactivation) {
+              return stream_request(problem_, tables_, tile_, epilogue_, has_bias, saves_preactivation);
+          }) {}
 
     size_t workspace_bytes() const override { return static_cast<size_t>(packed_words_) * 4; }
 
