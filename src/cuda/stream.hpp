@@ -126,7 +126,7 @@ struct StreamTables {
     std::array<int64_t, 3> q_end;     ///< q counts from 0
     std::vector<int64_t> accumulator; ///< by phase (h, w) of a work item: which sums it has, -1 for none
     int64_t accumulators;
-    std::vector<std::vector<TapGroup>> cut_taps; ///< by the number of groups, less one: see tap_groups
+    std::vector<std::vector<TapGroup>> cut_taps; ///< what tap_groups() gives for 1, 2, … groups
 
     explicit StreamTables(const Problem& problem, StreamRows rows = StreamRows::together,
                           StreamForm form = StreamForm::scatter);

@@ -53,7 +53,7 @@ struct LastChoice {
     StreamChoice choice;
 };
 
-/// Of all that a tile depends on.
+/// Whether two GPUs are the same in all that a tile depends on.
 bool has_limits_of(const Device& a, const Device& b) {
     return a.sm == b.sm && a.multiprocessors == b.multiprocessors &&
            a.shared_memory_per_block == b.shared_memory_per_block;

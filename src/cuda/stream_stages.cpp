@@ -40,7 +40,7 @@ int64_t least_tap_groups(const Problem& problem, const StreamTables& tables) {
     return groups;
 }
 
-/// With the tile's groups of taps.
+/// As many k steps as the taps of the tile's groups allow.
 void set_summed_steps(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
     tile.summed_steps = tile.steps;
     const int64_t taps = stream_parts(problem) == 2 ? most_taps_of_a_sum(tables, tile.tap_groups) : 0;
@@ -174,8 +174,8 @@ bool set_weight_stages(StreamTile& tile, const Problem& problem, const StreamTab
     tile.stage_bytes = stream_stage_bytes(tile, problem);
     tile.weight_stage_bytes = weight_group_bytes(tile, problem, tables, tile.tap_groups);
     const int64_t used = fixed_bytes(tile, tables) + tile.stages * tile.stage_bytes;
-    set_summed_steps(tile, problem, tables);
     if (tile.weight_stage_bytes <= 0 || shared_limit - used < 3 * tile.weight_stage_bytes) return false;
+    set_summed_steps(tile, problem, tables);
     tile.weight_stages = std::min((shared_limit - used) / tile.weight_stage_bytes, kMostWeightStages);
     tile.shared_bytes = used + tile.weight_stages * tile.weight_stage_bytes;
     return true;

@@ -41,7 +41,7 @@ __device__ __forceinline__ void consume(const StreamArgs& args, const Output& ou
             if constexpr (kOwnWeights) own.enter(args, at.item(), pipe); // which may use the sums' registers
             clear(acc);
         }
-        if (kBusyConsumers < kConsumers && warpgroup >= kBusyConsumers) continue;
+        if (kBusyConsumers < kConsumers && warpgroup >= kBusyConsumers) continue; // it has no voxels
         if (at.slice >= 0 && at.slice < args.depth)
             multiply_slices<0>(acc, pipe, at.item(), 1, RunningStages{s}, w, [] {});
         finish_slice<0>(acc, args, output, at.item(), pipe, storing, at.slice);
