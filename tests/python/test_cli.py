@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 
 import tconv3d
 from conftest import MACHINE
+from tconv3d.cli import listed
 
 PROBLEM = "n1 ci2 co3 2x3x4 k3 s2 p1"
 
@@ -47,6 +49,13 @@ def test_doctor_tells_what_the_machine_has() -> None:
 def test_doctor_names_the_forced_instruction_set() -> None:
     lines = succeed("doctor", TCONV3D_ISA="portable").splitlines()
     assert any("portable" in line and "chosen" in line for line in lines)
+
+
+def test_a_listed_problem_has_its_mode_and_layout_once_in_its_name() -> None:
+    parser = argparse.ArgumentParser()
+    listed.add_arguments(parser)
+    names = [case.name for case in listed.listed(parser.parse_args([f"{PROBLEM} tf32 ndhwc", "--dtype", "tf32,bf16"]))]
+    assert names == [f"{PROBLEM} tf32 ndhwc", f"{PROBLEM} bf16 ndhwc"]
 
 
 def test_a_package_without_its_library_says_what_to_do(tmp_path: Path) -> None:

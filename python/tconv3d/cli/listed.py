@@ -21,7 +21,10 @@ def listed(options: argparse.Namespace) -> list[NamedProblem]:
 
 def _read(text: str) -> list[NamedProblem]:
     """A problem string has blanks; a file, or the name of one that comes with tconv3d, has none."""
-    return [NamedProblem(text, Problem.parse(text), "")] if " " in text else read_file(find_file(text))
+    if " " not in text:
+        return read_file(find_file(text))
+    name = " ".join(word for word in text.split() if word not in (*MODES, *LAYOUTS))
+    return [NamedProblem(name, Problem.parse(text), "")]
 
 
 def _variants(named: NamedProblem, options: argparse.Namespace) -> list[NamedProblem]:
