@@ -1,11 +1,7 @@
 # The core library: no torch, no CUDA headers or toolkit. src/cpu/kernels.cpp is compiled once for each instruction set;
 # src/cuda/kernels is embedded as text, for NVRTC to compile at run time.
 
-file(GLOB core_sources CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/src/core/*.cpp
-    ${PROJECT_SOURCE_DIR}/src/reference/*.cpp
-    ${PROJECT_SOURCE_DIR}/src/cpu/*.cpp
-    ${PROJECT_SOURCE_DIR}/src/cuda/*.cpp)
+file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
 set(kernel_source ${PROJECT_SOURCE_DIR}/src/cpu/kernels.cpp)
 list(REMOVE_ITEM core_sources ${kernel_source})
 

@@ -1,10 +1,11 @@
-# Embeds src/cuda/kernels/*.cuh into the core: a generated source defines kernel_sources() of src/cuda/kernel_sources.hpp.
+# Embeds the kernels below src/cuda/kernels into the core: a generated source defines kernel_sources() of
+# src/cuda/runtime/kernel_sources.hpp. A kernel includes another by its path from that folder.
 # Included, this file defines the function; the build runs it again, as a script, to write the source.
 
 function(tconv3d_embed_kernels target)
     set(folder ${PROJECT_SOURCE_DIR}/src/cuda/kernels)
     set(generated ${PROJECT_BINARY_DIR}/generated/kernel_sources.cpp)
-    file(GLOB kernels CONFIGURE_DEPENDS ${folder}/*.cuh)
+    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${folder}/*.cuh)
     add_custom_command(OUTPUT ${generated}
         COMMAND ${CMAKE_COMMAND} -DKERNELS=${folder} -DGENERATED=${generated} -P ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
         DEPENDS ${kernels} ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
@@ -32,18 +33,17 @@ endfunction()
 
 function(tconv3d_write_kernel_sources folder generated)
     set(table "")
-    file(GLOB kernels ${folder}/*.cuh)
+    file(GLOB_RECURSE kernels RELATIVE ${folder} ${folder}/*.cuh)
     list(SORT kernels)
-    foreach(kernel IN LISTS kernels)
-        get_filename_component(name ${kernel} NAME)
-        file(READ ${kernel} text)
+    foreach(name IN LISTS kernels)
+        file(READ ${folder}/${name} text)
         if(NOT text MATCHES "\n$")
-            message(FATAL_ERROR "${kernel} must end with a newline")
+            message(FATAL_ERROR "${folder}/${name} must end with a newline")
         endif()
         tconv3d_literals("${text}" literals)
         string(APPEND table "        {\"${name}\", join({${literals}})},\n")
     endforeach()
-    file(WRITE ${generated} "#include \"cuda/kernel_sources.hpp\"
+    file(WRITE ${generated} "#include \"cuda/runtime/kernel_sources.hpp\"
 
 #include <initializer_list>
 

@@ -1,6 +1,6 @@
 # The PyTorch operators: one shared module for torch.ops.load_library, without any Python symbol.
 
-file(GLOB torch_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/torch/*.cpp)
+file(GLOB torch_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/csrc/*.cpp)
 add_library(tconv3d_torch MODULE ${torch_sources})
 target_include_directories(tconv3d_torch PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(tconv3d_torch PRIVATE tconv3d tconv3d_pytorch)

@@ -35,9 +35,7 @@ function(tconv3d_find_pytorch)
     set(failures "")
     foreach(candidate IN LISTS candidates)
         string(REPLACE " -E" ";-E" command "${candidate}")
-        # Away from the source tree, whose folder torch/ Python would take for a package.
-        execute_process(COMMAND ${command} -c "${pytorch_query}" WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
-            OUTPUT_VARIABLE answer ERROR_VARIABLE error RESULT_VARIABLE status)
+        execute_process(COMMAND ${command} -c "${pytorch_query}" OUTPUT_VARIABLE answer ERROR_VARIABLE error RESULT_VARIABLE status)
         if(status EQUAL 0)
             list(GET answer 0 root)
             list(GET answer 1 version)

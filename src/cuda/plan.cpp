@@ -2,7 +2,7 @@
 
 #include "core/argument_checks.hpp"
 #include "core/explain_text.hpp"
-#include "cuda/implementation.hpp"
+#include "cuda/select/implementation.hpp"
 #include "tconv3d/cuda.hpp"
 #include "tconv3d/error.hpp"
 

@@ -1,8 +1,8 @@
 // Which implementation a problem gets on a GPU, without one.
 #include <gtest/gtest.h>
 
-#include "cuda/implementation.hpp"
-#include "cuda/tune.hpp"
+#include "cuda/select/implementation.hpp"
+#include "cuda/select/tune.hpp"
 #include "scratch_folder.hpp"
 #include "tensors.hpp"
 

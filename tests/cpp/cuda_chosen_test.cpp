@@ -1,8 +1,8 @@
 // Every kernel that selection chooses for the baselines is compiled, for both kinds of tensor cores, without a GPU.
-#include "cuda/cells.hpp"
-#include "cuda/direct.hpp"
-#include "cuda/implementation.hpp"
-#include "cuda/stream.hpp"
+#include "cuda/cells/cells.hpp"
+#include "cuda/direct/direct.hpp"
+#include "cuda/select/implementation.hpp"
+#include "cuda/tensorcore/config.hpp"
 #include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
-#include "cuda/cells.hpp"
-#include "cuda/direct.hpp"
+#include "cuda/cells/cells.hpp"
+#include "cuda/direct/direct.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
 

@@ -2,7 +2,7 @@
 // tests/emulator, where each thread is a fiber, and must be exact on small integers.
 #include <gtest/gtest.h>
 
-#include "cuda/stream.hpp"
+#include "cuda/tensorcore/config.hpp"
 #include "emulated.hpp"
 #include "made_up_devices.hpp"
 #include "problem_file.hpp"
@@ -69,7 +69,7 @@ std::string host_prelude(std::string prelude, const Problem& problem) {
         const size_t length = prelude.find(end, at) + end.size() - at;
         prelude.replace(at, length, host_statement(prelude.substr(at, length), word));
     }
-    return "#include \"ptx.cuh\"\n" + prelude;
+    return "#include \"base/ptx.cuh\"\n" + prelude;
 }
 
 /// With few multiprocessors even small problems get the tiles of large ones.

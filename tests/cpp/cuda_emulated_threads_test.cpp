@@ -2,8 +2,8 @@
 // integers, as cuda_emulated_test.cpp has the streamed kernel.
 #include <gtest/gtest.h>
 
-#include "cuda/cells.hpp"
-#include "cuda/direct.hpp"
+#include "cuda/cells/cells.hpp"
+#include "cuda/direct/direct.hpp"
 #include "emulated.hpp"
 
 namespace tconv3d::cuda {

@@ -3,9 +3,9 @@
 #include <functional>
 #include <limits>
 
-#include "cuda/compile.hpp"
-#include "cuda/epilogue_source.hpp"
-#include "cuda/kernels/steps.cuh"
+#include "cuda/runtime/compile.hpp"
+#include "cuda/source/output_source.hpp"
+#include "cuda/kernels/finish/steps.cuh"
 #include "nvrtc_test.hpp"
 
 namespace tconv3d::cuda {
@@ -115,7 +115,7 @@ TEST(OutputArgument, IsTheRowOfPointersThatTheKernelReads) {
 using EpilogueCompile = NvrtcTest;
 
 TEST_F(EpilogueCompile, TakesEveryStepInEveryDtype) {
-    const std::string kernel = "\n#include \"output.cuh\"\n"
+    const std::string kernel = "\n#include \"finish/output.cuh\"\n"
                                "extern \"C\" __global__ void store_all(Output output, const Compute* sums) {\n"
                                "    const int64_t i = threadIdx.x;\n"
                                "    store_output(output, sums[i], load_bias(output, 1), 1, i);\n"
@@ -128,7 +128,7 @@ TEST_F(EpilogueCompile, TakesEveryStepInEveryDtype) {
         problem.dtype = dtype;
         for (const bool present : {false, true}) {
             const std::string source = output_source(problem, epilogue, present, present);
-            const Compiled compiled = compile_for(80, {"output.cuh", source + kernel, "store_all", 0});
+            const Compiled compiled = compile_for(80, {"finish/output.cuh", source + kernel, "store_all", 0});
             EXPECT_EQ(compiled.spill_bytes, 0) << name(dtype);
             EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << compiled.log;
         }

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <iterator>
 
-#include "cuda/context.hpp"
-#include "cuda/implementation.hpp"
-#include "cuda/nvrtc.hpp"
-#include "cuda/shared_library.hpp"
+#include "cuda/runtime/context.hpp"
+#include "cuda/select/implementation.hpp"
+#include "cuda/runtime/nvrtc.hpp"
+#include "cuda/runtime/shared_library.hpp"
 #include "problem_file.hpp"
 #include "reference/reference.hpp"
 #include "tensors.hpp"

@@ -2,7 +2,7 @@
 // compiles what selection can choose, without spills and without serialised wgmmas.
 #include <algorithm>
 
-#include "cuda/stream.hpp"
+#include "cuda/tensorcore/config.hpp"
 #include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
@@ -23,7 +23,7 @@ std::vector<Problem> gathered_modes(const Problem& listed) {
     return list;
 }
 
-/// Where the output of a voxel of the tile is summed: counted as in stream_shape.cuh, in columns through all products.
+/// Where the output of a voxel of the tile is summed: counted as in schedule/shape.cuh, in columns through all products.
 int64_t column_of(const StreamTile& tile, int64_t image, int64_t row, int64_t column) {
     if (tile.interleaved) return (row * tile.images + image) * 8 + column;
     return (image * tile.rows + row) * tile.pitch + column;

@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "cuda/stream.hpp"
+#include "cuda/tensorcore/config.hpp"
 #include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
@@ -150,7 +150,7 @@ TEST(StreamTables, TapGroupsHoldEveryRunOnce) {
     }
 }
 
-/// The greatest position that a row of the product stands for, counted as in stream_shape.cuh.
+/// The greatest position that a row of the product stands for, counted as in schedule/shape.cuh.
 int64_t last_row_position(const StreamTile& tile) {
     int64_t last = 0;
     for (int64_t m = 0; m < tile.m_tiles * tile.busy; ++m) {
@@ -178,7 +178,7 @@ void expect_covers_its_voxels(const StreamTile& tile, const std::string& where) 
     EXPECT_LE(tile.busy, kStreamConsumers) << where;
 }
 
-/// Counted as in stream_shape.cuh: each slice of each item belongs to one CTA.
+/// Counted as in schedule/shape.cuh: each slice of each item belongs to one CTA.
 void expect_shares_are_all(const Problem& problem, const StreamTables& tables, const StreamTile& tile,
                            const std::string& where) {
     const StreamArgs args = stream_arguments(problem, tables, tile);

@@ -23,21 +23,20 @@ std::string arguments_source(const Arguments& arguments) {
     return "constexpr unsigned char kArguments[] = {" + bytes + "};\n";
 }
 
-/// A folder with the kernels, ptx.cuh and all else from tests/emulator, and problem.hpp: there a kernel is compiled by
+/// A folder with the kernels, base/ptx.cuh and all else from tests/emulator, and problem.hpp: there a kernel is compiled by
 /// this machine's compiler, and run.
 class Emulator {
 public:
     explicit Emulator(const Problem& problem) {
         namespace fs = std::filesystem;
         for (const char* source : {TCONV3D_KERNELS, TCONV3D_EMULATOR})
-            for (const fs::directory_entry& file : fs::directory_iterator(source))
-                fs::copy(file, folder_ / file.path().filename().string(), fs::copy_options::overwrite_existing);
+            fs::copy(source, folder_ / "", fs::copy_options::recursive | fs::copy_options::overwrite_existing);
         write("problem.hpp", given(problem));
     }
 
     void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
     bool compile(const std::string& sources) const {
-        return run(TCONV3D_CXX " -std=c++17 -O1 -w -o emulated device.cpp " + sources);
+        return run(TCONV3D_CXX " -std=c++17 -O1 -w -I. -o emulated device.cpp " + sources);
     }
     bool execute() const { return run("./emulated"); }
 

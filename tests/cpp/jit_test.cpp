@@ -11,14 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cuda/cache.hpp"
-#include "cuda/compile.hpp"
-#include "cuda/driver.hpp"
-#include "cuda/jit.hpp"
-#include "cuda/kernel_sources.hpp"
-#include "cuda/nvrtc.hpp"
-#include "cuda/nvrtc_library.hpp"
-#include "cuda/sha256.hpp"
+#include "cuda/runtime/cache.hpp"
+#include "cuda/runtime/compile.hpp"
+#include "cuda/runtime/driver.hpp"
+#include "cuda/runtime/jit.hpp"
+#include "cuda/runtime/kernel_sources.hpp"
+#include "cuda/runtime/nvrtc.hpp"
+#include "cuda/runtime/nvrtc_library.hpp"
+#include "cuda/runtime/sha256.hpp"
 #include "scratch_folder.hpp"
 #include "tconv3d/error.hpp"
 
@@ -301,7 +301,7 @@ TEST(Nvrtc, IsLookedForInPyTorchsFoldersBeforeTheSystems) {
 
 TEST(KernelSources, AreEmbeddedWhole) {
     const std::vector<SourceFile>& sources = kernel_sources();
-    const auto has_name = [](const SourceFile& source) { return source.name == "ptx.cuh"; };
+    const auto has_name = [](const SourceFile& source) { return source.name == "base/ptx.cuh"; };
     const auto ptx = std::find_if(sources.begin(), sources.end(), has_name);
     ASSERT_NE(ptx, sources.end());
     EXPECT_TRUE(ptx->text == read_file(TCONV3D_KERNELS "/ptx.cuh")) << "the embedded text differs from the file";
@@ -318,7 +318,7 @@ protected:
 
 /// The embedded sources hold no kernel for tests: the kernel goes into the prelude, after the header that it uses.
 KernelRequest request_for(const std::string& kernels, const std::string& entry) {
-    return {"ptx.cuh", "#include \"ptx.cuh\"\n" + kernels, entry, 0};
+    return {"base/ptx.cuh", "#include \"base/ptx.cuh\"\n" + kernels, entry, 0};
 }
 
 const std::string kKernels = R"(

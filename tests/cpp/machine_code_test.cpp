@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cuda/direct.hpp"
+#include "cuda/direct/direct.hpp"
 #include "nvrtc_test.hpp"
 
 namespace tconv3d::testing {

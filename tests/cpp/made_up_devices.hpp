@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/driver.hpp"
+#include "cuda/runtime/driver.hpp"
 
 namespace tconv3d::testing {
 

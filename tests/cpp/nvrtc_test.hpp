@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "cuda/compile.hpp"
-#include "cuda/nvrtc.hpp"
-#include "cuda/stream.hpp"
+#include "cuda/runtime/compile.hpp"
+#include "cuda/runtime/nvrtc.hpp"
+#include "cuda/tensorcore/config.hpp"
 #include "machine_code.hpp"
 
 namespace tconv3d::testing {

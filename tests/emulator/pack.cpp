@@ -3,7 +3,7 @@
 
 #include "pack_prelude.hpp"
 
-#include "stream_pack.cuh"
+#include "pack_weights.cuh"
 
 namespace {
 const Storage* the_weight;

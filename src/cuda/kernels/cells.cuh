@@ -12,7 +12,7 @@
 // of a slice, the same with D at the end along D; kKernelD, kPlaneTaps (along H and W); kGroupCi kGroupCo (channels of
 // a group), kGroups, kCo, kLanes, kSpace, kChunk, kSplitsChains, kChannelsLast, kThreads; Offset and UnsignedOffset,
 // the types of positions in a sample; and what output.cuh needs.
-#include "output.cuh"
+#include "finish/output.cuh"
 
 namespace {
 

@@ -6,7 +6,7 @@
 //
 // Constants from the host: kKernel* kStride* kPadding* kDilation* kGcd* kInverse* for D, H, W; kCi and kCo of a group,
 // kGroups, kBlock, kChannelsLast, kThreads, and what output.cuh needs.
-#include "output.cuh"
+#include "finish/output.cuh"
 
 namespace {
 

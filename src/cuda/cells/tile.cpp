@@ -1,0 +1,213 @@
+// The choice of a tile for kernels/cells.cuh: candidates, limits, and a count of instructions that scores them.
+#include <algorithm>
+#include <map>
+
+#include "core/cuts.hpp"
+#include "cuda/cells/cells.hpp"
+#include "tconv3d/phases.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kMostProducts = 512; // unrolled: what NVRTC compiles in a fraction of a second
+constexpr int64_t kMostOutputs = 32;   // of a cell: each is code of its own to store it
+// A thread has 255 registers of 4 bytes: for sums, for the voxels of a slice, for the weights that are held.
+constexpr int64_t kMostSumBytes = 64 * 4;
+constexpr int64_t kMostSliceVoxels = 64;
+constexpr int64_t kMostHeldBytes = 32 * 4; // as kHoldsWeights of the kernel
+constexpr int64_t kMostShared = 24 * 1024; // several blocks fit on a multiprocessor
+constexpr int64_t kMostAccess = 16;        // bytes that a thread loads or stores at once
+constexpr int64_t kChain = 32;             // products that are added one after the other
+
+int64_t compute_bytes(const Problem& problem) {
+    return problem.dtype == DType::f64 ? 8 : 4;
+}
+
+/// What a thread does for one input channel.
+struct Work {
+    int64_t slices;     ///< deltas along D
+    int64_t slice_uses; ///< pairs of an output and a tap along D
+    int64_t voxels;     ///< of a slice
+    int64_t loads;      ///< of a slice
+    int64_t voxel_uses; ///< pairs of an output and a tap along H and W
+};
+
+int64_t count_uses(const std::vector<CellDelta>& deltas) {
+    int64_t uses = 0;
+    for (const CellDelta& delta : deltas) uses += static_cast<int64_t>(delta.uses.size());
+    return uses;
+}
+
+/// The voxels that a cell has to itself lie side by side, and come at once.
+int64_t own_voxels(const Problem& problem, int64_t cell_w) {
+    return problem.channels_last() ? 1 : cell_w / problem.stride[2];
+}
+
+int64_t row_loads(const Problem& problem, const std::vector<CellDelta>& w, int64_t cell_w) {
+    const int64_t own = own_voxels(problem, cell_w);
+    const auto is_own = [&](const CellDelta& column) { return column.delta >= 0 && column.delta < own; };
+    const int64_t side_by_side = std::count_if(w.begin(), w.end(), is_own);
+    return static_cast<int64_t>(w.size()) - std::max<int64_t>(side_by_side - 1, 0);
+}
+
+/// Neighbouring threads have neighbouring cells along W: where memory has them side by side, a wide cell would spread
+/// its loads and stores, unless each is one access.
+bool takes_width(const Problem& problem, int64_t cell_w) {
+    const int64_t own = own_voxels(problem, cell_w);
+    if (own == 1) return true;
+    return problem.src[2] % own == 0 && problem.dst()[2] % cell_w == 0 &&
+           kMostAccess % (cell_w * bytes_per_element(problem.dtype)) == 0;
+}
+
+Work work_of(const Problem& problem, const Extents& cell) {
+    const std::vector<CellDelta> d = cell_deltas(problem, 0, cell[0]);
+    const std::vector<CellDelta> h = cell_deltas(problem, 1, cell[1]);
+    const std::vector<CellDelta> w = cell_deltas(problem, 2, cell[2]);
+    const int64_t slices = static_cast<int64_t>(d.size()), rows = static_cast<int64_t>(h.size());
+    return {slices, count_uses(d), rows * static_cast<int64_t>(w.size()), rows * row_loads(problem, w, cell[2]),
+            count_uses(h) * count_uses(w)};
+}
+
+/// Products that one output sums up for one input channel, at most.
+int64_t products_of_channel(const Problem& problem) {
+    int64_t products = 1;
+    for (size_t i = 0; i < 3; ++i) products *= cuts(problem.kernel[i], problem.stride[i]);
+    return products;
+}
+
+/// How many input channels' weights are staged at once: what fits, and what makes a chain of sums that is short enough
+/// not to round too often. 0 when not even one fits.
+int64_t chunk_of(const Problem& problem, int64_t tile) {
+    const int64_t plane = cuts(problem.kernel[1] * problem.kernel[2] * tile, 4) * 4; // as kPlane of the kernel
+    const int64_t bytes = problem.kernel[0] * plane * compute_bytes(problem);
+    const int64_t short_chain = std::max<int64_t>(1, kChain / products_of_channel(problem));
+    return std::min({problem.src_channels_per_group(), kMostShared / bytes, short_chain});
+}
+
+/// Products in the unrolled code: cells of one output along D walk their slices in a loop.
+int64_t unrolled_products(const CellTile& tile, const Work& work) {
+    return (tile.cell[0] == 1 ? 1 : work.slice_uses) * work.voxel_uses * tile.channels;
+}
+
+/// A load with its condition, in instructions. Where few channels are side by side, the lanes of a warp read voxels
+/// that lie apart: more sectors than the four of neighbours.
+double load_instructions(const Problem& problem, const CellTile& tile) {
+    constexpr double kNeighbours = 3, kSectors = 4;
+    if (!problem.channels_last()) return kNeighbours;
+    const int64_t voxels = kWarp / tile.lanes;
+    const int64_t apart = tile.cell[2] / problem.stride[2] * problem.src_channels * bytes_per_element(problem.dtype);
+    const int64_t sectors = std::min(voxels, cuts(voxels * apart, 32));
+    return kNeighbours * std::max(static_cast<double>(sectors) / kSectors, 1.0);
+}
+
+/// Instructions of a thread: loads with their conditions, weights, products, and what belongs to each output.
+double instructions(const Problem& problem, const CellTile& tile, const Work& work) {
+    const int64_t plane_taps = problem.kernel[1] * problem.kernel[2];
+    const bool held = plane_taps * tile.channels * compute_bytes(problem) <= kMostHeldBytes;
+    // Broadcast weights that lie side by side come four to an instruction.
+    const int64_t per_load = tile.lanes > 1 ? 1 : std::min<int64_t>(held ? 4 : tile.channels, 4);
+    const double weights =
+        static_cast<double>(work.slice_uses * (held ? plane_taps : work.voxel_uses) * tile.channels) /
+        static_cast<double>(per_load);
+    const double staged = static_cast<double>(problem.taps() * tile.channels * tile.lanes) / 128 * 8;
+    const double per_channel = load_instructions(problem, tile) * static_cast<double>(work.slices * work.loads) +
+                               weights + staged +
+                               static_cast<double>(work.slice_uses * work.voxel_uses * tile.channels);
+    constexpr double kPerOutput = 8, kPerThread = 100;
+    const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2] * tile.channels;
+    return kPerThread + per_channel * static_cast<double>(problem.src_channels_per_group()) +
+           kPerOutput * static_cast<double>(outputs);
+}
+
+double threads_of(const Problem& problem, const CellTile& tile) {
+    const bool channels_last = problem.channels_last();
+    const int64_t space = channels_last ? problem.dst_channels : problem.dst_channels_per_group();
+    const int64_t tiles = problem.dst_channels / space * cuts(space, tile.channels * tile.lanes);
+    double threads = static_cast<double>(problem.batch * tiles * tile.lanes);
+    const Extents dst = problem.dst();
+    for (size_t i = 0; i < 3; ++i) threads *= static_cast<double>(cuts(dst[i], tile.cell[i]));
+    return threads;
+}
+
+double estimate(const Problem& problem, const CellTile& tile, const Work& work, int multiprocessors) {
+    // Four instructions a clock and multiprocessor, half of them lost; too few warps wait for their own results.
+    const double warps = std::max(threads_of(problem, tile) / kWarp / (4.0 * multiprocessors), 2.0);
+    constexpr double kClocksPerMicrosecond = 1700, kBytesPerMicrosecond = 4e6, kLaunch = 5;
+    const double slow = problem.dtype == DType::f64 ? 1.5 : 1;
+    const double issue = 2 * slow * warps * instructions(problem, tile, work) / kClocksPerMicrosecond;
+    // A thread waits for the voxels of one input channel before it asks for the next: some 600 clocks, which eight
+    // warps of a scheduler hide from one another.
+    constexpr double kLatency = 600, kWarpsThatHide = 8;
+    const double channels = static_cast<double>(problem.src_channels_per_group());
+    const double waiting = std::max(warps / kWarpsThatHide, 1.0) * channels * kLatency / kClocksPerMicrosecond;
+    return kLaunch + std::max({issue, waiting, problem.bytes() / kBytesPerMicrosecond});
+}
+
+/// In channels-last: as many neighbouring channels as a warp has threads, or as there are.
+int64_t lanes_of(const Problem& problem) {
+    if (problem.layout == Layout::ncdhw) return 1;
+    int64_t lanes = 1;
+    while (lanes < kWarp && lanes < problem.dst_channels) lanes *= 2;
+    return lanes;
+}
+
+/// A thread's channels must read the same src: those of one group.
+bool shares_group(const Problem& problem, int64_t lanes, int64_t channels) {
+    if (channels == 1) return true;
+    if (lanes > 1) return problem.groups == 1 && channels * lanes < 2 * problem.dst_channels;
+    return channels < 2 * problem.dst_channels_per_group();
+}
+
+bool fits(const Problem& problem, const CellTile& tile, const Work& work) {
+    const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2];
+    const int64_t sums = outputs * tile.channels * (tile.splits_chains ? 2 : 1);
+    return tile.chunk > 0 && outputs <= kMostOutputs && work.voxels <= kMostSliceVoxels &&
+           unrolled_products(tile, work) <= kMostProducts && sums * compute_bytes(problem) <= kMostSumBytes;
+}
+
+} // namespace
+
+std::vector<CellDelta> cell_deltas(const Problem& problem, size_t dim, int64_t cell) {
+    std::map<int64_t, CellDelta> deltas;
+    for (int64_t output = 0; output < cell; ++output) {
+        for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
+            const int64_t reach = output + problem.padding[dim] - tap * problem.dilation[dim];
+            const int64_t delta = floor_div(reach, problem.stride[dim]);
+            if (delta * problem.stride[dim] != reach) continue;
+            CellDelta& entry = deltas[delta];
+            entry.delta = delta;
+            entry.uses.push_back({output, tap});
+        }
+    }
+    std::vector<CellDelta> list;
+    list.reserve(deltas.size());
+    for (auto& [delta, entry] : deltas) list.push_back(std::move(entry));
+    return list;
+}
+
+CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
+    CellTile best{};
+    // The window of such problems is over the limits anyway.
+    const auto too_large = [](int64_t extent) { return extent > kMostProducts; };
+    if (std::any_of(problem.kernel.begin(), problem.kernel.end(), too_large)) return best;
+    if (std::any_of(problem.stride.begin(), problem.stride.end(), too_large)) return best;
+    const int64_t lanes = lanes_of(problem);
+    for (const int64_t d : {1, 2})
+        for (const int64_t h : {1, 2, 4})
+            for (const int64_t w : {1, 2, 4}) {
+                const Extents cell = {d * problem.stride[0], h * problem.stride[1], w * problem.stride[2]};
+                if (cell[0] * cell[1] * cell[2] > kMostOutputs || !takes_width(problem, cell[2])) continue;
+                const Work work = work_of(problem, cell);
+                for (const int64_t channels : {1, 2, 4, 8, 16}) {
+                    CellTile tile{cell, channels, lanes, chunk_of(problem, channels * lanes), false, 0};
+                    tile.splits_chains = tile.chunk < problem.src_channels_per_group();
+                    if (!shares_group(problem, lanes, channels) || !fits(problem, tile, work)) continue;
+                    tile.microseconds = estimate(problem, tile, work, multiprocessors);
+                    if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
+                }
+            }
+    return best;
+}
+
+} // namespace tconv3d::cuda

@@ -1,0 +1,130 @@
+#pragma once
+
+#include "base/ptx.cuh"
+
+// The element types of tensors, and the way between them and the type that sums are kept in: float, double for double.
+// The host's prelude says which ones a kernel uses: `using Storage = Bf16; using Compute = float;`.
+
+struct Bf16 {
+    uint16_t bits;
+};
+
+struct F16 {
+    uint16_t bits;
+};
+
+__device__ __forceinline__ float to_compute(float value) {
+    return value;
+}
+__device__ __forceinline__ double to_compute(double value) {
+    return value;
+}
+__device__ __forceinline__ float to_compute(Bf16 value) {
+    return ptx::bf16_to_float(value.bits);
+}
+__device__ __forceinline__ float to_compute(F16 value) {
+    return ptx::f16_to_float(value.bits);
+}
+
+/// Rounds to nearest, ties to even.
+__device__ __forceinline__ void to_storage(float value, float& stored) {
+    stored = value;
+}
+__device__ __forceinline__ void to_storage(double value, double& stored) {
+    stored = value;
+}
+__device__ __forceinline__ void to_storage(float value, Bf16& stored) {
+    stored.bits = ptx::float_to_bf16(value);
+}
+__device__ __forceinline__ void to_storage(float value, F16& stored) {
+    stored.bits = ptx::float_to_f16(value);
+}
+
+/// A value of fp32 for tensor cores: part 0 is it in tf32, part 1 what that leaves out.
+__device__ __forceinline__ uint32_t tf32_part(float value, int part) {
+    const uint32_t high = ptx::float_to_tf32(value);
+    return part == 0 ? high : ptx::float_to_tf32(value - __uint_as_float(high));
+}
+
+/// Two neighbours in one word.
+__device__ __forceinline__ uint32_t to_word(float first, float second, Bf16) {
+    return ptx::floats_to_bf16(first, second);
+}
+__device__ __forceinline__ uint32_t to_word(float first, float second, F16) {
+    return ptx::floats_to_f16(first, second);
+}
+
+template <typename Element>
+__device__ __forceinline__ auto load(const Element* element) {
+    return to_compute(*element);
+}
+
+/// For tensors that the kernel does not write: the load may pass by the cache for read-only data.
+template <typename Element>
+__device__ __forceinline__ auto load_readonly(const Element* element) {
+    if constexpr (sizeof(Element) == 2) {
+        return to_compute(Element{__ldg(reinterpret_cast<const uint16_t*>(element))});
+    } else {
+        return to_compute(__ldg(element));
+    }
+}
+
+template <typename Element, typename Value>
+__device__ __forceinline__ void store(Element* element, Value value) {
+    to_storage(value, *element);
+}
+
+/// Neighbouring elements that move in one access: the address must be a multiple of the whole size.
+template <typename Element, int kCount>
+struct alignas(sizeof(Element) * kCount) Pack {
+    Element elements[kCount];
+};
+
+/// The unsigned type of that many bytes, for elements that only travel.
+template <int kBytes>
+struct Unsigned;
+template <>
+struct Unsigned<2> {
+    using Type = uint16_t;
+};
+template <>
+struct Unsigned<4> {
+    using Type = uint32_t;
+};
+template <>
+struct Unsigned<8> {
+    using Type = uint2;
+};
+template <>
+struct Unsigned<16> {
+    using Type = uint4;
+};
+
+/// The neighbours from `first` on, 4 to 16 bytes of a tensor that the kernel does not write, or zeros.
+template <int kCount, typename Element>
+__device__ __forceinline__ Pack<Element, kCount> load_readonly_if(bool wanted, const Element* first) {
+    using Words = typename Unsigned<sizeof(Element) * kCount>::Type;
+    const Words words = wanted ? __ldg(reinterpret_cast<const Words*>(first)) : Words{};
+    Pack<Element, kCount> pack;
+    memcpy(&pack, &words, sizeof pack);
+    return pack;
+}
+
+/// Stores a value of 2, 4, 8 or 16 bytes, or nothing.
+template <typename Value>
+__device__ __forceinline__ void store_if(bool wanted, Value* to, const Value& value) {
+    using Word = typename Unsigned<sizeof(Value) == 2 ? 2 : 4>::Type;
+    Word words[sizeof(Value) / sizeof(Word)];
+    memcpy(words, &value, sizeof value);
+    ptx::store_if(wanted, to, words);
+}
+
+/// The type that counts the elements of a tensor.
+template <bool kSmall>
+struct IndexOf {
+    using Type = int64_t;
+};
+template <>
+struct IndexOf<true> {
+    using Type = int;
+};

@@ -1,0 +1,139 @@
+#pragma once
+
+// Weights that a CTA packs for itself (kOwnWeights). Where all of a tile of output channels fit into shared memory, the
+// warps that multiply read them from the weight before the first product, and they stay until an item has other
+// channels: no kernel has to run before this one. The blocks are those that stream_pack.cuh makes.
+//
+// The weight is (ci, co, taps), or (ci, taps, co) where its channels are last. A thread reads squares of it, 16 bytes
+// of as many input channels as 16 bytes have, and turns each around: then it has rows of cores, one for each tap or for
+// each output channel.
+//
+// Constants from the host: those of stream_shape.cuh, and kTapRow, the row of a stage that a tap's weights begin at.
+#include "base/storage.cuh"
+#include "schedule/shape.cuh"
+
+namespace {
+
+constexpr int kSide = 4 * kWordChannels;                    // elements in 16 bytes
+constexpr int kSquares = kChunks * kSteps * 2;              // along the input channels
+constexpr int kTapSquares = (kAllTaps + kSide - 1) / kSide; // where weights are packed here, this divides
+
+using Square = Core[kSide];
+
+/// Rows of input channels become rows of what lies side by side in them.
+__device__ __forceinline__ void turn(const Square& from, Square& to) {
+#pragma unroll
+    for (int j = 0; j < kSide; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if constexpr (kWordChannels == 2) {
+                const uint32_t first = from[2 * i].words[j / 2], second = from[2 * i + 1].words[j / 2];
+                to[j].words[i] = __byte_perm(first, second, j % 2 == 0 ? 0x5410 : 0x7632);
+            } else {
+                to[j].words[i] = from[i].words[j];
+            }
+        }
+    }
+}
+
+/// The row of packed weights for an output channel of a tile: where a lane stores neighbours, its columns of some
+/// blocks of 8 are those.
+__device__ __forceinline__ int row_of_channel(int channel) {
+    constexpr int kTogether = 4 * kLaneChannels;
+    const int lane = channel % kTogether / kLaneChannels, column = channel % kLaneChannels;
+    return channel / kTogether * kTogether + column / 2 * 8 + lane * 2 + column % 2;
+}
+
+/// What a CTA packs: the tile of an item's output channels.
+struct OwnTile {
+    const Storage* weight; // from its first channel on
+    int channels;          // that exist
+    uint32_t to;
+
+    __device__ OwnTile(const StreamArgs& args, const Item& item, uint32_t shared)
+        : weight(reinterpret_cast<const Storage*>(args.weights) + int64_t{item.group} * kCi * kCo * kAllTaps +
+                 int64_t{item.co_tile} * kCoTile * (args.weight_channels_last != 0 ? 1 : kAllTaps)),
+          channels(min(kCoTile, kCo - item.co_tile * kCoTile)), to(shared) {}
+
+    /// The square of input channels kSide * square and those that follow, at `place` of the weight of one input
+    /// channel.
+    __device__ __forceinline__ void load(Square& rows, int square, int64_t place, bool exists) const {
+#pragma unroll
+        for (int i = 0; i < kSide; ++i) {
+            const int ci = square * kSide + i;
+            const auto* from = reinterpret_cast<const uint4*>(weight + int64_t{ci} * kCo * kAllTaps + place);
+            const uint4 row = exists && ci < kCi ? __ldg(from) : uint4{};
+            rows[i] = {{row.x, row.y, row.z, row.w}};
+        }
+    }
+
+    /// A row of a core.
+    __device__ __forceinline__ void store(const Core& core, int square, int tap, int channel) const {
+        constexpr int kPart = kUses * kBlockBytes;
+        const int step = square / 2, row = kTapRow[tap] + row_of_channel(channel);
+        const uint32_t at = to + step / kSteps * kWeightStageBytes + step % kSteps * (kParts * kPart) + row / 8 * 256 +
+                            square % 2 * 128 + row % 8 * 16;
+        if constexpr (kWordChannels == 1) {
+            put_parts(at, kPart, core);
+        } else {
+            ptx::store_shared(at, core.words);
+        }
+    }
+
+    /// All taps of a channel. Eight threads that are neighbours have the rows of a core.
+    __device__ __forceinline__ void pack_channel(int square, int channel) const {
+        Square rows[kTapSquares];
+#pragma unroll
+        for (int tap = 0; tap < kAllTaps; tap += kSide)
+            load(rows[tap / kSide], square, channel * kAllTaps + tap, channel < channels);
+#pragma unroll
+        for (int tap = 0; tap < kAllTaps; tap += kSide) {
+            Square turned;
+            turn(rows[tap / kSide], turned);
+#pragma unroll
+            for (int j = 0; j < kSide; ++j) store(turned[j], square, tap + j, channel);
+        }
+    }
+
+    /// The same where channels are neighbours: kSide of them, for one tap.
+    __device__ __forceinline__ void pack_channels(int square, int channel, int tap) const {
+        Square rows, turned;
+        load(rows, square, int64_t{tap} * kCo + channel, channel < channels);
+        turn(rows, turned);
+#pragma unroll
+        for (int j = 0; j < kSide; ++j) store(turned[j], square, tap, channel + j);
+    }
+};
+
+/// Packs all weights of the item's channels, by all consumers.
+__device__ __forceinline__ void pack_own_weights(const StreamArgs& args, const Item& item, uint32_t to) {
+    constexpr int kTogether = kConsumers * 128;
+    const OwnTile tile(args, item, to);
+    if (args.weight_channels_last != 0) {
+        constexpr int kPieces = kCoTile / kSide;
+#pragma unroll 2
+        for (int i = threadIdx.x; i < kPieces * kAllTaps * kSquares; i += kTogether)
+            tile.pack_channels(i / (kPieces * kAllTaps), i % kPieces * kSide, i / kPieces % kAllTaps);
+    } else {
+#pragma unroll 2
+        for (int i = threadIdx.x; i < kCoTile * kSquares; i += kTogether) tile.pack_channel(i / kCoTile, i % kCoTile);
+    }
+}
+
+/// The weights that are in shared memory.
+struct OwnWeights {
+    int tile = -1; // of output channels, counted through the groups
+
+    /// All consumers come here before the item's first product.
+    __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item, const Pipeline& pipe) {
+        const int next = item.group * args.co_tiles + item.co_tile;
+        if (next == tile) return;
+        if (tile >= 0) ptx::sync_threads<kConsumers * 128>(); // all have multiplied with those before
+        pack_own_weights(args, item, pipe.weights.data);
+        if constexpr (kWgmma) ptx::fence_shared_async();
+        ptx::sync_threads<kConsumers * 128>();
+        tile = next;
+    }
+};
+
+} // namespace

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cuda/runtime/driver_api.hpp"
+
+namespace tconv3d::cuda {
+
+/// The CUDA driver of this machine, opened and initialised at the first call: libcuda.so.1, or the file that
+/// TCONV3D_CUDA_DRIVER names. Throws Error with the reason when there is none, or no GPU.
+const Driver& driver();
+
+struct DriverStatus {
+    bool available;
+    std::string reason;  ///< why it is not available
+    std::string version; ///< the newest CUDA that the driver serves, such as 13.0
+};
+
+/// The same as an answer. Initialises the driver, after which a forked child cannot use the GPU.
+DriverStatus driver_status();
+
+/// Opens, resolves and initialises the driver in this file.
+Driver open_driver(const std::string& file);
+
+/// Throws Error, with the error's name and meaning, unless the driver call `call` succeeded.
+void check(Result result, const char* call);
+
+struct Device {
+    int ordinal;
+    std::string name;
+    int sm; ///< compute capability 9.0 is 90
+    int multiprocessors;
+    int64_t shared_memory_per_block; ///< the most that a kernel may opt in to
+    int64_t shared_memory_per_multiprocessor;
+    int64_t l2_bytes;
+};
+
+int device_count();
+
+/// By the driver's ordinal, which is PyTorch's device index too. Throws Error when there is no such device.
+const Device& device(int ordinal);
+
+} // namespace tconv3d::cuda

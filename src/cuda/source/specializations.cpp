@@ -1,0 +1,28 @@
+#include "cuda/source/specializations.hpp"
+
+#include <utility>
+
+namespace tconv3d::cuda {
+
+LoadedFunction::LoadedFunction(Device device, Write write) : device_(std::move(device)), write_(std::move(write)) {}
+
+const Function& LoadedFunction::get(Stream stream) const {
+    const Function* found = found_.load(std::memory_order_acquire);
+    if (found == nullptr) {
+        found = &function(device_, write_(), stream);
+        found_.store(found, std::memory_order_release);
+    }
+    return *found;
+}
+
+Variants::Variants(const Device& device, const Write& write)
+    : forms_{LoadedFunction(device, [write] { return write(false, false); }),
+             LoadedFunction(device, [write] { return write(false, true); }),
+             LoadedFunction(device, [write] { return write(true, false); }),
+             LoadedFunction(device, [write] { return write(true, true); })} {}
+
+const Function& Variants::get(const Arguments& arguments, Stream stream) const {
+    return forms_[(arguments.bias != nullptr ? 2U : 0U) + (arguments.preactivation != nullptr ? 1U : 0U)].get(stream);
+}
+
+} // namespace tconv3d::cuda

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+
+#include "cuda/runtime/jit.hpp"
+#include "tconv3d/plan.hpp"
+
+namespace tconv3d::cuda {
+
+/// A kernel that is written, compiled and loaded when it is first asked for, and found without a look-up after that.
+class LoadedFunction {
+public:
+    using Write = std::function<KernelRequest()>;
+    LoadedFunction(Device device, Write write);
+
+    const Function& get(Stream stream) const;
+    bool is_loaded() const { return found_.load(std::memory_order_acquire) != nullptr; }
+
+private:
+    Device device_;
+    Write write_;
+    mutable std::atomic<const Function*> found_{nullptr};
+};
+
+/// One kernel in the forms that its arguments ask for: with bias or without, keeping the preactivation or not.
+class Variants {
+public:
+    using Write = std::function<KernelRequest(bool has_bias, bool saves_preactivation)>;
+    Variants(const Device& device, const Write& write);
+
+    const Function& get(const Arguments& arguments, Stream stream) const;
+
+private:
+    std::array<LoadedFunction, 4> forms_; ///< by 2 · (has bias) + (saves preactivation)
+};
+
+} // namespace tconv3d::cuda
