@@ -2,7 +2,7 @@
 
 #include "core/argument_checks.hpp"
 #include "core/explain_text.hpp"
-#include "cuda/select/implementation.hpp"
+#include "cuda/select/family.hpp"
 #include "tconv3d/cuda.hpp"
 #include "tconv3d/error.hpp"
 
@@ -38,9 +38,9 @@ Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device)
     require_fwd(problem_);
     const Device& described = cuda::device(device);
     Choice choice = choose(problem_, epilogue_, described);
-    implementation_ = choice.implementation->name;
+    implementation_ = choice.family->name;
     rejections_ = std::move(choice.rejections);
-    kernel_ = choice.implementation->prepare(problem_, epilogue_, described, choice.variant);
+    kernel_ = choice.candidate.prepare();
 }
 
 void Plan::execute(const Arguments& arguments, void* stream, void* workspace) const {

@@ -66,7 +66,7 @@ TEST(Cells, IndexBeyond32BitsWhereASampleNeedsIt) {
     const auto offset = [](const char* line) {
         const Problem problem = Problem::parse(line);
         const KernelRequest request =
-            cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, false, false);
+            cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, {false, false});
         return request.prelude.find("using Offset = long long;") == std::string::npos ? 32 : 64;
     };
     EXPECT_EQ(offset("n100 ci64 co64 256x256x256 k2"), 32);
@@ -75,7 +75,7 @@ TEST(Cells, IndexBeyond32BitsWhereASampleNeedsIt) {
 }
 
 TEST(Direct, FindsTheFirstTapByTheInverseOfTheDilation) {
-    const KernelRequest request = direct_request(Problem::parse("ci2 co2 3x3x3 k3 s7x6x1 d3x4x5"), {}, false, false);
+    const KernelRequest request = direct_request(Problem::parse("ci2 co2 3x3x3 k3 s7x6x1 d3x4x5"), {}, {false, false});
     for (const char* constant : {"kInverseD = 5", "kGcdD = 1", "kInverseH = 2", "kGcdH = 2", "kInverseW = 0"})
         EXPECT_NE(request.prelude.find(constant), std::string::npos) << constant << " in\n" << request.prelude;
 }
@@ -105,10 +105,10 @@ TEST_F(DirectCompile, TakesTheProblemFileWithoutSpills) {
         const bool present = turn % 3 == 0;
         const CellTile tile = choose_cell_tile(problem, kMultiprocessors);
         if (tile.microseconds > 0)
-            expect_compiles(sm, problem, cells_request(problem, tile, epilogue, present, !present));
+            expect_compiles(sm, problem, cells_request(problem, tile, epilogue, {present, !present}));
         else
-            expect_compiles(sm, problem, direct_request(problem, epilogue, present, !present));
-        if (turn % 4 == 0) expect_compiles(sm, problem, direct_request(problem, epilogue, !present, present));
+            expect_compiles(sm, problem, direct_request(problem, epilogue, {present, !present}));
+        if (turn % 4 == 0) expect_compiles(sm, problem, direct_request(problem, epilogue, {!present, present}));
     }
 }
 
@@ -118,10 +118,10 @@ TEST_F(DirectCompile, TakesWideAndLargeProblemsWithoutSpills) {
           "n2 ci64 co64 32x32x32 k4 s2 p1 g64 bf16", "ci1 co1 1024x1024x1024 k2"}) {
         const Problem problem = Problem::parse(line);
         expect_compiles(90, problem,
-                        cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, true, false));
+                        cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, {true, false}));
     }
     const Problem large = Problem::parse("ci2 co2 3x3x3 k2 s2000000000 d1000000000");
-    expect_compiles(80, large, direct_request(large, {}, true, false));
+    expect_compiles(80, large, direct_request(large, {}, {true, false}));
 }
 
 } // namespace

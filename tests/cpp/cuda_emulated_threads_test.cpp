@@ -57,9 +57,9 @@ TEST_P(CellsEmulated, IsExactOnIntegers) {
     const Problem problem = Problem::parse(GetParam().problem);
     const CellTile tile = tile_for(problem);
     EXPECT_EQ(tile.cell[2], GetParam().width * problem.stride[2]) << GetParam().problem << ": " << tile.str();
-    CellArgs args = cells_arguments(problem, tile);
+    CellArguments args = cells_arguments(problem, tile);
     args.aligned = problem.dst()[2] % tile.cell[2] == 0 ? 1 : 0;
-    EXPECT_TRUE(is_exact(problem, cells_request(problem, tile, {}, true, false), "CellArgs", args, args.items))
+    EXPECT_TRUE(is_exact(problem, cells_request(problem, tile, {}, {true, false}), "CellArguments", args, args.items))
         << GetParam().problem << ": " << GetParam().why << "; " << tile.str();
 }
 
@@ -72,7 +72,7 @@ TEST(DirectEmulated, IsExactOnIntegers) {
                              "n1 ci4 co12 3x2x4 k4 s6x4x2 p1 d4x6x3 g2 bf16 ndhwc", "n1 ci2 co2 2x2x3 k3 s2 p2 f64"}) {
         const Problem problem = Problem::parse(text);
         const DirectArgs args = direct_arguments(problem);
-        EXPECT_TRUE(is_exact(problem, direct_request(problem, {}, true, false), "DirectArgs", args, 3)) << text;
+        EXPECT_TRUE(is_exact(problem, direct_request(problem, {}, {true, false}), "DirectArgs", args, 3)) << text;
     }
 }
 

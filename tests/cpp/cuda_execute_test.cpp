@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "cuda/runtime/context.hpp"
-#include "cuda/select/implementation.hpp"
+#include "cuda/select/family.hpp"
 #include "cuda/runtime/nvrtc.hpp"
 #include "cuda/runtime/shared_library.hpp"
 #include "problem_file.hpp"
@@ -119,9 +119,9 @@ struct Execution {
         return results;
     }
 
-    Results run(const Implementation& implementation) const {
+    Results run(const Family& family) const {
         const ContextScope scope(primary_context(device(0)));
-        const auto kernel = implementation.prepare(problem, epilogue, device(0), "");
+        const auto kernel = family.answer({problem, epilogue, device(0)}).candidates.front().prepare();
         const DType dtype = problem.dtype;
         const Buffer device_src(src, dtype), device_weight(weight, dtype), device_bias(bias, dtype);
         std::vector<std::unique_ptr<Buffer>> device_operands;
@@ -186,12 +186,12 @@ TEST_F(OnGpu, EveryImplementationEqualsTheReferenceOnIntegers) {
         problem.layout = sample / std::size(kKinds) % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
         const Execution execution(problem, epilogue, true);
         const Execution::Results expected = execution.run_reference();
-        for (const Implementation& implementation : implementation_list()) {
-            if (!implementation.reject(problem, epilogue, device(0)).empty()) continue;
-            const Execution::Results results = execution.run(implementation);
-            EXPECT_TRUE(results.dst.same_bits(expected.dst)) << implementation.name << ": " << problem.str();
+        for (const Family& family : families()) {
+            if (!family.answer({problem, epilogue, device(0)}).accepts()) continue;
+            const Execution::Results results = execution.run(family);
+            EXPECT_TRUE(results.dst.same_bits(expected.dst)) << family.name << ": " << problem.str();
             EXPECT_TRUE(results.preactivation.same_bits(expected.preactivation))
-                << implementation.name << ": preactivation of " << problem.str();
+                << family.name << ": preactivation of " << problem.str();
         }
     }
 }
@@ -201,10 +201,10 @@ TEST_F(OnGpu, RepeatedRunsGiveTheSameBits) {
          {"n2 ci37 co9 7x8x9 k3 s2 p1", "n1 ci40 co40 6x6x8 k3 p1 tf32", "n1 ci8 co8 5x6x7 k4 s2 g8 ndhwc"}) {
         const Problem problem = Problem::parse(line);
         const Execution execution(problem, {}, false);
-        for (const Implementation& implementation : implementation_list()) {
-            if (!implementation.reject(problem, {}, device(0)).empty()) continue;
-            EXPECT_TRUE(execution.run(implementation).dst.same_bits(execution.run(implementation).dst))
-                << implementation.name << ": " << line;
+        for (const Family& family : families()) {
+            if (!family.answer({problem, {}, device(0)}).accepts()) continue;
+            EXPECT_TRUE(execution.run(family).dst.same_bits(execution.run(family).dst))
+                << family.name << ": " << line;
         }
     }
 }
@@ -216,12 +216,12 @@ TEST_F(OnGpu, EveryStepHasItsValue) {
         const Problem problem = Problem::parse("n1 ci2 co3 4x5x6 k3 s2 p1");
         const Execution execution(problem, Epilogue::parse(step), false);
         const Execution::Results expected = execution.run_reference();
-        for (const Implementation& implementation : implementation_list()) {
-            if (!implementation.reject(problem, execution.epilogue, device(0)).empty()) continue;
-            const Execution::Results results = execution.run(implementation);
+        for (const Family& family : families()) {
+            if (!family.answer({problem, execution.epilogue, device(0)}).accepts()) continue;
+            const Execution::Results results = execution.run(family);
             for (int64_t i = 0; i < problem.dst_elements(); ++i)
                 ASSERT_NEAR(results.dst.at(i), expected.dst.at(i), 2e-5 * (1 + std::abs(expected.dst.at(i))))
-                    << implementation.name << ": " << step << " at " << expected.preactivation.at(i);
+                    << family.name << ": " << step << " at " << expected.preactivation.at(i);
         }
     }
 }

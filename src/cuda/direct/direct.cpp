@@ -41,24 +41,24 @@ int64_t inverse(int64_t value, int64_t modulus) {
 class DirectKernel final : public Kernel {
 public:
     DirectKernel(const Problem& problem, const Epilogue& epilogue, const Device& device)
-        : epilogue_(epilogue), variants_(device,
-                                         [problem, epilogue](bool has_bias, bool saves_preactivation) {
-                                             return direct_request(problem, epilogue, has_bias, saves_preactivation);
-                                         }),
+        : epilogue_(epilogue), kernels_(device,
+                                        [problem, epilogue](const ResultForm& form) {
+                                            return direct_request(problem, epilogue, form);
+                                        }),
           args_(direct_arguments(problem)), channel_block_(channel_block(problem)) {}
 
     size_t workspace_bytes() const override { return 0; }
 
-    void load(const Arguments& arguments, void* stream) const override { variants_.get(arguments, stream); }
+    void load(const Arguments& arguments, void* stream) const override { kernels_.get(arguments, stream); }
 
     void execute(const Arguments& arguments, void* stream, void*) const override {
         DirectArgs args = args_;
-        args.src = arguments.src;
+        args.in = arguments.src;
         args.weight = arguments.weight;
         std::vector<const void*> output = output_argument(epilogue_, arguments);
         std::array<void*, 2> kernel_arguments = {&args, static_cast<void*>(output.data())};
         const int64_t blocks = std::min((args.items + kThreads - 1) / kThreads, kMostBlocks);
-        launch(variants_.get(arguments, stream), {blocks}, {kThreads}, kernel_arguments.data(), stream);
+        launch(kernels_.get(arguments, stream), {blocks}, {kThreads}, kernel_arguments.data(), stream);
     }
 
     std::string describe() const override {
@@ -67,14 +67,12 @@ public:
 
 private:
     Epilogue epilogue_;
-    Variants variants_;
+    Specializations kernels_;
     DirectArgs args_;
     int64_t channel_block_;
 };
 
-} // namespace
-
-std::string reject_direct(const Problem& problem, const Epilogue&, const Device&) {
+std::string reject(const Problem& problem) {
     if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
     // The products of indexes modulo a stride must fit in 64 bits, and channel numbers in 32.
     constexpr int64_t kLimit = int64_t{1} << 31;
@@ -86,7 +84,7 @@ std::string reject_direct(const Problem& problem, const Epilogue&, const Device&
     return "";
 }
 
-double direct_cost(const Problem& problem, const Epilogue&, const Device& device) {
+double cost(const Problem& problem, const Device& device) {
     // Every product loads both of its factors through L1: about 2 TFLOP/s on 132 multiprocessors.
     const double flops_per_microsecond = 2e6 * device.multiprocessors / 132 / (problem.dtype == DType::f64 ? 2 : 1);
     // The 64-bit index arithmetic of an output, about 500 instructions.
@@ -97,9 +95,15 @@ double direct_cost(const Problem& problem, const Epilogue&, const Device& device
     return kLaunch + std::max(work, problem.bytes() / kBytesPerMicrosecond);
 }
 
-std::unique_ptr<Kernel> prepare_direct(const Problem& problem, const Epilogue& epilogue, const Device& device,
-                                       const std::string&) {
-    return std::make_unique<DirectKernel>(problem, epilogue, device);
+} // namespace
+
+Answer answer_direct(const Question& question) {
+    std::string reason = reject(question.problem);
+    if (!reason.empty()) return {std::move(reason), {}};
+    const auto prepare = [problem = question.problem, epilogue = question.epilogue, device = question.device] {
+        return std::make_unique<DirectKernel>(problem, epilogue, device);
+    };
+    return {"", {{"", cost(question.problem, question.device), prepare}}};
 }
 
 DirectArgs direct_arguments(const Problem& problem) {
@@ -107,15 +111,15 @@ DirectArgs direct_arguments(const Problem& problem) {
             problem.batch * channel_blocks(problem) * problem.dst_voxels()};
 }
 
-KernelRequest direct_request(const Problem& problem, const Epilogue& epilogue, bool has_bias,
-                             bool saves_preactivation) {
+KernelRequest direct_request(const Problem& problem, const Epilogue& epilogue, const ResultForm& form) {
     Extents gcds{}, inverses{};
     for (size_t i = 0; i < 3; ++i) {
         gcds[i] = std::gcd(problem.stride[i], problem.dilation[i]);
         inverses[i] = inverse(problem.dilation[i] / gcds[i], problem.stride[i] / gcds[i]);
     }
     Prelude prelude;
-    prelude.add(output_source(problem, epilogue, has_bias, saves_preactivation))
+    prelude.add(output_source(problem, epilogue, form))
+        .flag("kAddsAbsentBias", false)
         .extents("kKernel", problem.kernel)
         .extents("kStride", problem.stride)
         .extents("kPadding", problem.padding)

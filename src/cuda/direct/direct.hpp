@@ -4,20 +4,17 @@
 #include <string>
 
 #include "cuda/runtime/compile.hpp"
-#include "cuda/runtime/driver.hpp"
-#include "tconv3d/cuda.hpp"
+#include "cuda/select/family.hpp"
+#include "cuda/source/output_source.hpp"
 
 /// The gather that takes every problem (kernels/direct.cuh). No table, no workspace.
 namespace tconv3d::cuda {
 
-std::string reject_direct(const Problem& problem, const Epilogue& epilogue, const Device& device);
-double direct_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
-std::unique_ptr<Kernel> prepare_direct(const Problem& problem, const Epilogue& epilogue, const Device& device,
-                                       const std::string& variant);
+Answer answer_direct(const Question& question);
 
 /// kernels/direct.cuh's DirectArgs, byte for byte.
 struct DirectArgs {
-    const void* src;
+    const void* in;
     const void* weight;
     Extents src_extents;
     Extents dst_extents;
@@ -27,6 +24,6 @@ struct DirectArgs {
 /// All but the tensors.
 DirectArgs direct_arguments(const Problem& problem);
 
-KernelRequest direct_request(const Problem& problem, const Epilogue& epilogue, bool has_bias, bool saves_preactivation);
+KernelRequest direct_request(const Problem& problem, const Epilogue& epilogue, const ResultForm& form);
 
 } // namespace tconv3d::cuda

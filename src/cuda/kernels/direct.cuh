@@ -6,12 +6,12 @@
 //
 // Constants from the host: kKernel* kStride* kPadding* kDilation* kGcd* kInverse* for D, H, W; kCi and kCo of a group,
 // kGroups, kBlock, kChannelsLast, kThreads, and what output.cuh needs.
-#include "finish/output.cuh"
+#include "finish/finish.cuh"
 
 namespace {
 
 struct DirectArgs {
-    const Storage* src;
+    const Storage* in;
     const Storage* weight;
     int64_t src_d, src_h, src_w;
     int64_t dst_d, dst_h, dst_w;
@@ -102,7 +102,7 @@ __device__ __forceinline__ void sum_taps(Compute (&sums)[kBlock], const DirectAr
     const int64_t voxel_stride = kChannelsLast ? int64_t{1} * kGroups * kCi : 1;
     const int64_t channel_stride = kChannelsLast ? 1 : voxels;
     const Storage* const src =
-        args.src + item.n * kGroups * kCi * voxels + int64_t{1} * item.group * kCi * channel_stride;
+        args.in + item.n * kGroups * kCi * voxels + int64_t{1} * item.group * kCi * channel_stride;
     const Storage* const weight = args.weight + (int64_t{1} * item.group * kCi * kCo + item.first) * kTaps;
     for (int64_t a = 0; a < taps_d.count; ++a) {
         const int64_t d = taps_d.src - a * (kDilationD / kGcdD), tap_d = taps_d.tap + a * (kStrideD / kGcdD);
@@ -135,7 +135,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
             const int channel = item.group * kCo + item.first + i;
             const int64_t place = kChannelsLast ? (item.n * voxels + voxel) * (kGroups * kCo) + channel
                                                 : (item.n * (kGroups * kCo) + channel) * voxels + voxel;
-            if (i < channels) store_output(output, sums[i], load_bias(output, channel), channel, place);
+            if (i >= channels) continue;
+            for_each_result(output, [&](auto result, Storage* tensor) {
+                Fragment<1, 0, int64_t> sum{{sums[i]}, {load_bias(output, channel)}, channel, place};
+                finish<result.value>(sum, output, [](int) { return true; });
+                store(tensor + place, sum.values[0]);
+            });
         }
     }
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
+#include "cuda/kernels/shared/output.cuh"
 #include "cuda/source/prelude.hpp"
 #include "tconv3d/error.hpp"
 
@@ -108,13 +110,17 @@ int64_t operand_room(const Epilogue& epilogue) {
 
 } // namespace
 
-std::string output_source(const Problem& problem, const Epilogue& epilogue, bool has_bias, bool saves_preactivation) {
+std::string element_types(const Problem& problem) {
+    return std::string("#include \"base/storage.cuh\"\nusing Storage = ") + storage_type(problem.dtype) +
+           ";\nusing Compute = " + (in_double(problem) ? "double" : "float") + ";\n";
+}
+
+std::string output_source(const Problem& problem, const Epilogue& epilogue, const ResultForm& form) {
     return Prelude()
-        .add("#include \"finish/steps.cuh\"\n#include \"base/storage.cuh\"\n")
-        .add(std::string("using Storage = ") + storage_type(problem.dtype) + ";\n")
-        .add(std::string("using Compute = ") + (in_double(problem) ? "double" : "float") + ";\n")
-        .flag("kHasBias", has_bias)
-        .flag("kSavesPreactivation", saves_preactivation)
+        .add("#include \"finish/steps.cuh\"\n")
+        .add(element_types(problem))
+        .flag("kHasBias", form.has_bias)
+        .flag("kSavesPreactivation", form.saves_preactivation)
         .constant("kOperands", epilogue.operand_count())
         .constant("kOperandRoom", operand_room(epilogue))
         .add(epilogue_source(epilogue, in_double(problem)))
@@ -122,9 +128,14 @@ std::string output_source(const Problem& problem, const Epilogue& epilogue, bool
 }
 
 std::vector<const void*> output_argument(const Epilogue& epilogue, const Arguments& arguments) {
-    std::vector<const void*> pointers = {arguments.dst, arguments.preactivation, arguments.bias};
+    using Tensors = OutputTensors<void, 1>; // without room for operands, these are appended
+    const bool fwd = arguments.grad_src == nullptr;
+    const Tensors tensors = {fwd ? arguments.dst : arguments.grad_src, arguments.preactivation, arguments.bias, {}};
+    std::vector<const void*> pointers(sizeof tensors / sizeof(void*) - 1);
+    std::memcpy(pointers.data(), &tensors, pointers.size() * sizeof(void*));
+    const size_t room = pointers.size() + static_cast<size_t>(operand_room(epilogue));
     pointers.insert(pointers.end(), arguments.operands.begin(), arguments.operands.end());
-    pointers.resize(static_cast<size_t>(3 + operand_room(epilogue)));
+    pointers.resize(room);
     return pointers;
 }
 

@@ -211,7 +211,7 @@ inline void load_matrices(uint32_t (&matrices)[4], uint32_t shared_row) {
     emulator::exchanged();
 }
 
-inline void load_matrices_turned(uint32_t (&matrices)[4], uint32_t shared_row) {
+inline void load_matrices_transposed(uint32_t (&matrices)[4], uint32_t shared_row) {
     load_matrices(matrices, shared_row);
     for (uint32_t& matrix : matrices) matrix = transpose_matrix(matrix);
 }

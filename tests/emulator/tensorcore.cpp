@@ -1,4 +1,4 @@
-// The streamed kernel on small integers, against the definition of a transposed convolution. prelude.hpp and
+// A tensor-core kernel on small integers, against the definition of a transposed convolution. prelude.hpp and
 // kernel.hpp are what the library would compile, launch.hpp says what it would launch; all are written by the test.
 #include "device.hpp"
 
@@ -13,13 +13,13 @@ void run_pack(const void* weight, bool channels_last, void* packed, int grid_x, 
 
 namespace {
 ptx::TensorMap the_map;
-StreamArgs the_args;
+TensorCoreArguments the_args;
 Output the_output;
 } // namespace
 
 int main() {
     check::Tensors tensors;
-    std::vector<Core, check::Guarded<Core>> packed(kPackedBytes / sizeof(Core));
+    std::vector<CoreRow, check::Guarded<CoreRow>> packed(kPackedBytes / sizeof(CoreRow));
     const check::Values weight = kChannelsLast ? check::channels_last(tensors.weight) : tensors.weight;
     if (!kOwnWeights) run_pack(weight.data(), kChannelsLast, packed.data(), kPackGridX, kPackGridY, kPackThreads);
 
@@ -28,18 +28,18 @@ int main() {
     the_args.weights = kOwnWeights ? reinterpret_cast<const unsigned char*>(weight.data())
                                    : reinterpret_cast<const unsigned char*>(packed.data());
     the_args.weight_channels_last = kChannelsLast ? 1 : 0;
-    the_args.src = reinterpret_cast<const unsigned char*>(tensors.src.data());
-    the_map = {the_args.src, {}, {}, {}, sizeof(Storage), kMapRounds, kMapSwizzle};
+    the_args.in = reinterpret_cast<const unsigned char*>(tensors.src.data());
+    the_map = {the_args.in, {}, {}, {}, sizeof(Storage), kMapRounds, kMapSwizzle};
     std::copy_n(kMapExtents, 5, the_map.extents);
     std::copy_n(kMapStrides, 5, the_map.strides);
     std::copy_n(kMapBox, 5, the_map.box);
     check::Values preactivation = tensors.dst;
-    the_output.dst = tensors.dst.data();
+    the_output.out = tensors.dst.data();
     the_output.preactivation = preactivation.data();
     the_output.bias = tensors.bias.data();
     gridDim = {kGrid, 1, 1};
     for (int block = 0; block < kGrid; ++block)
-        emulator::run_cta(block, kThreads, [] { stream_fwd(the_map, the_args, the_output); });
+        emulator::run_cta(block, kThreads, [] { KERNEL_ENTRY(the_map, the_args, the_output); });
     // Without an epilogue both are the same.
     const bool same = std::memcmp(preactivation.data(), tensors.dst.data(), tensors.dst.size() * sizeof(Storage)) == 0;
     return tensors.wrong() == 0 && (same || !kSavesPreactivation) ? 0 : 1;
