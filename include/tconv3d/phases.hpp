@@ -46,7 +46,4 @@ struct PhaseTable {
 /// `stride * i - padding + tap * dilation`, split by the stride; the remainder is never negative.
 Reach reach(const DimensionPhases& dim, int64_t tap);
 
-/// Division that rounds down, also for negative numerators.
-int64_t floor_div(int64_t numerator, int64_t denominator);
-
 } // namespace tconv3d

@@ -1,5 +1,7 @@
 #include "tconv3d/phases.hpp"
 
+#include "cuts.hpp"
+
 namespace tconv3d {
 
 namespace {
@@ -35,11 +37,6 @@ Reach reach(const DimensionPhases& dim, int64_t tap) {
     const int64_t offset = tap * dim.dilation - dim.padding;
     const int64_t shift = floor_div(offset, dim.stride);
     return {shift, offset - shift * dim.stride};
-}
-
-int64_t floor_div(int64_t numerator, int64_t denominator) {
-    const int64_t quotient = numerator / denominator;
-    return quotient - (numerator % denominator < 0 ? 1 : 0);
 }
 
 } // namespace tconv3d

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "../core/cuts.hpp"
+
 namespace tconv3d::cpu {
 
 namespace {

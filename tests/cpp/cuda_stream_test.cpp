@@ -9,7 +9,6 @@
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
 #include "tconv3d/error.hpp"
-#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda {
 namespace {

@@ -117,13 +117,5 @@ TEST(Reach, MeetsTheOutputOfTheDefinition) {
     });
 }
 
-TEST(FloorDiv, RoundsDown) {
-    EXPECT_EQ(floor_div(7, 2), 3);
-    EXPECT_EQ(floor_div(-7, 2), -4);
-    EXPECT_EQ(floor_div(-8, 2), -4);
-    EXPECT_EQ(floor_div(-1, 5), -1);
-    EXPECT_EQ(floor_div(0, 5), 0);
-}
-
 } // namespace
 } // namespace tconv3d

@@ -4,7 +4,6 @@
 
 #include "core/cuts.hpp"
 #include "cuda/cells/cells.hpp"
-#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/cuts.hpp"
 #include "cuda/source/output_source.hpp"
 #include "cuda/source/prelude.hpp"
 #include "cuda/tensorcore/config.hpp"
-#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda {
 

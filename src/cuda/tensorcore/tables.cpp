@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/cuts.hpp"
 #include "cuda/tensorcore/config.hpp"
-#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda {
 
