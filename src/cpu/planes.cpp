@@ -1,6 +1,6 @@
 #include "planes.hpp"
 
-#include "gather.hpp"
+#include "correlate.hpp"
 #include "isa.hpp"
 #include "kernels.hpp"
 #include "reduce.hpp"
@@ -25,7 +25,7 @@ bool has_few_phases(const Problem& problem) {
 std::unique_ptr<Kernel> prepare_planes(const Problem& problem, const Epilogue& epilogue) {
     const Isa isa = chosen_isa();
     if (problem.direction == Direction::bwd_weight) return make_reduce(problem, isa);
-    return make_gather(problem, epilogue, isa);
+    return make_correlate(problem, epilogue, isa);
 }
 
 } // namespace

@@ -29,7 +29,8 @@ std::set<std::array<int64_t, 3>> meetings(const Problem& problem, size_t dim) {
 
 std::set<std::array<int64_t, 3>> meetings_of_cells(const Problem& problem, size_t dim, int64_t cell) {
     std::set<std::array<int64_t, 3>> found;
-    const std::vector<CellDelta> deltas = cell_deltas(problem, dim, cell);
+    const IndexMap map(problem);
+    const std::vector<CellDelta> deltas = cell_deltas(map.axes[dim], cell);
     for (int64_t m = 0; m * cell < problem.dst()[dim]; ++m)
         for (const CellDelta& delta : deltas)
             for (const auto& [output, tap] : delta.uses) {

@@ -73,9 +73,10 @@ void add_deltas(Prelude& prelude, const std::vector<CellDelta>& deltas, const st
 }
 
 void add_window(Prelude& prelude, const Problem& problem, const CellTile& tile) {
-    const std::vector<CellDelta> d = cell_deltas(problem, 0, tile.cell[0]);
-    const std::vector<CellDelta> h = cell_deltas(problem, 1, tile.cell[1]);
-    const std::vector<CellDelta> w = cell_deltas(problem, 2, tile.cell[2]);
+    const IndexMap map(problem);
+    const std::vector<CellDelta> d = cell_deltas(map.axes[0], tile.cell[0]);
+    const std::vector<CellDelta> h = cell_deltas(map.axes[1], tile.cell[1]);
+    const std::vector<CellDelta> w = cell_deltas(map.axes[2], tile.cell[2]);
     add_deltas(prelude, d, "D");
     add_deltas(prelude, h, "H");
     add_deltas(prelude, w, "W");

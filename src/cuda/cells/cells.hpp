@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/index_map.hpp"
 #include "cuda/runtime/compile.hpp"
 #include "cuda/runtime/driver.hpp"
 #include "tconv3d/cuda.hpp"
@@ -20,8 +21,9 @@ struct CellDelta {
     std::vector<std::array<int64_t, 2>> uses;
 };
 
-/// In rising order of delta; empty when no tap reaches the cell.
-std::vector<CellDelta> cell_deltas(const Problem& problem, size_t dim, int64_t cell);
+/// Of cells of so many outputs, whole strides that begin with the first output. In rising order of delta; empty when no
+/// tap reaches the cell.
+std::vector<CellDelta> cell_deltas(const Axis& axis, int64_t cell);
 
 struct CellTile {
     Extents cell;        ///< outputs of a thread, multiples of the strides

@@ -59,10 +59,10 @@ bool takes_width(const Problem& problem, int64_t cell_w) {
            kMostAccess % (cell_w * bytes_per_element(problem.dtype)) == 0;
 }
 
-Work work_of(const Problem& problem, const Extents& cell) {
-    const std::vector<CellDelta> d = cell_deltas(problem, 0, cell[0]);
-    const std::vector<CellDelta> h = cell_deltas(problem, 1, cell[1]);
-    const std::vector<CellDelta> w = cell_deltas(problem, 2, cell[2]);
+Work work_of(const Problem& problem, const IndexMap& map, const Extents& cell) {
+    const std::vector<CellDelta> d = cell_deltas(map.axes[0], cell[0]);
+    const std::vector<CellDelta> h = cell_deltas(map.axes[1], cell[1]);
+    const std::vector<CellDelta> w = cell_deltas(map.axes[2], cell[2]);
     const int64_t slices = static_cast<int64_t>(d.size()), rows = static_cast<int64_t>(h.size());
     return {slices, count_uses(d), rows * static_cast<int64_t>(w.size()), rows * row_loads(problem, w, cell[2]),
             count_uses(h) * count_uses(w)};
@@ -167,16 +167,14 @@ bool fits(const Problem& problem, const CellTile& tile, const Work& work) {
 
 } // namespace
 
-std::vector<CellDelta> cell_deltas(const Problem& problem, size_t dim, int64_t cell) {
+std::vector<CellDelta> cell_deltas(const Axis& axis, int64_t cell) {
     std::map<int64_t, CellDelta> deltas;
     for (int64_t output = 0; output < cell; ++output) {
-        for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
-            const int64_t reach = output + problem.padding[dim] - tap * problem.dilation[dim];
-            const int64_t delta = floor_div(reach, problem.stride[dim]);
-            if (delta * problem.stride[dim] != reach) continue;
-            CellDelta& entry = deltas[delta];
-            entry.delta = delta;
-            entry.uses.push_back({output, tap});
+        const int64_t q = output / axis.out_stride, phase = output % axis.out_stride;
+        for (const AxisTap& tap : axis.phases[static_cast<size_t>(phase)].taps) {
+            CellDelta& entry = deltas[q + tap.shift];
+            entry.delta = q + tap.shift;
+            entry.uses.push_back({output, tap.tap});
         }
     }
     std::vector<CellDelta> list;
@@ -192,12 +190,13 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
     if (std::any_of(problem.kernel.begin(), problem.kernel.end(), too_large)) return best;
     if (std::any_of(problem.stride.begin(), problem.stride.end(), too_large)) return best;
     const int64_t lanes = lanes_of(problem);
+    const IndexMap map(problem);
     for (const int64_t d : {1, 2})
         for (const int64_t h : {1, 2, 4})
             for (const int64_t w : {1, 2, 4}) {
                 const Extents cell = {d * problem.stride[0], h * problem.stride[1], w * problem.stride[2]};
                 if (cell[0] * cell[1] * cell[2] > kMostOutputs || !takes_width(problem, cell[2])) continue;
-                const Work work = work_of(problem, cell);
+                const Work work = work_of(problem, map, cell);
                 for (const int64_t channels : {1, 2, 4, 8, 16}) {
                     CellTile tile{cell, channels, lanes, chunk_of(problem, channels * lanes), false, 0};
                     tile.splits_chains = tile.chunk < problem.src_channels_per_group();
