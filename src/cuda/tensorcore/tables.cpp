@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
-#include "core/cuts.hpp"
+#include "core/index_map.hpp"
 #include "cuda/tensorcore/config.hpp"
 
 namespace tconv3d::cuda {
@@ -13,14 +14,10 @@ struct StreamTap {
     int64_t delta;
 };
 
-/// The taps of output phase r along dimension `dim`, in rising order of tap, so in falling order of delta.
-std::vector<StreamTap> taps_of(const Problem& problem, size_t dim, int64_t r) {
+/// The taps of output phase r, in rising order of tap, so in falling order of delta.
+std::vector<StreamTap> taps_of(const Axis& axis, int64_t r) {
     std::vector<StreamTap> taps;
-    for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
-        const int64_t reach = r + problem.padding[dim] - tap * problem.dilation[dim];
-        const int64_t delta = floor_div(reach, problem.stride[dim]);
-        if (delta * problem.stride[dim] == reach) taps.push_back({tap, delta});
-    }
+    for (const AxisTap& tap : axis.phases[static_cast<size_t>(r)].taps) taps.push_back({tap.tap, tap.shift});
     return taps;
 }
 
@@ -35,22 +32,22 @@ void add_use(std::vector<StreamOffset>& offsets, int64_t delta_h, int64_t delta_
 }
 
 /// The taps along H by phase.
-std::vector<std::vector<StreamTap>> row_taps(const Problem& problem) {
+std::vector<std::vector<StreamTap>> row_taps(const Axis& axis) {
     std::vector<std::vector<StreamTap>> taps;
-    taps.reserve(static_cast<size_t>(problem.stride[1]));
-    for (int64_t rh = 0; rh < problem.stride[1]; ++rh) taps.push_back(taps_of(problem, 1, rh));
+    taps.reserve(axis.phases.size());
+    for (int64_t rh = 0; rh < axis.out_stride; ++rh) taps.push_back(taps_of(axis, rh));
     return taps;
 }
 
-/// The taps of the plane, of the given ones along H.
-std::vector<StreamOffset> plane_offsets(const Problem& problem, const std::vector<std::vector<StreamTap>>& rows) {
+/// The taps of the plane, of the given ones along H and all along W.
+std::vector<StreamOffset> plane_offsets(const std::vector<std::vector<StreamTap>>& rows, const Axis& axis) {
     std::vector<StreamOffset> offsets;
     for (size_t rh = 0; rh < rows.size(); ++rh) {
-        for (int64_t rw = 0; rw < problem.stride[2]; ++rw) {
-            const std::vector<StreamTap> columns = taps_of(problem, 2, rw);
+        for (int64_t rw = 0; rw < axis.out_stride; ++rw) {
+            const std::vector<StreamTap> columns = taps_of(axis, rw);
             for (const StreamTap& h : rows[rh]) {
                 for (const StreamTap& w : columns) {
-                    const int64_t phase = static_cast<int64_t>(rh) * problem.stride[2] + rw;
+                    const int64_t phase = static_cast<int64_t>(rh) * axis.out_stride + rw;
                     add_use(offsets, h.delta, w.delta, {phase, h.tap, w.tap});
                 }
             }
@@ -141,18 +138,15 @@ std::vector<TapGroup> cut_into_groups(const StreamTables& tables, int64_t groups
 } // namespace
 
 StreamTables::StreamTables(const Problem& problem, StreamRows rows, StreamForm of) : form(of) {
-    const Extents dst = problem.dst();
+    const IndexMap map(problem);
     for (size_t i = 0; i < 3; ++i) {
-        q_end[i] = cuts(dst[i], problem.stride[i]);
-        // Tap 0 has the greatest delta of its phase and the last tap the least, and some phase has each of them.
-        delta_max[i] = floor_div(problem.stride[i] - 1 + problem.padding[i], problem.stride[i]);
-        const int64_t last_tap = (problem.kernel[i] - 1) * problem.dilation[i];
-        delta_min[i] = -floor_div(last_tap - problem.padding[i], problem.stride[i]);
+        q_end[i] = map.axes[i].q_count();
+        std::tie(delta_min[i], delta_max[i]) = map.axes[i].all_shifts();
     }
     slots = 0;
     rotations = 1;
     for (int64_t r = 0; r < problem.stride[0]; ++r) {
-        const std::vector<StreamTap> taps = taps_of(problem, 0, r);
+        const std::vector<StreamTap> taps = taps_of(map.axes[0], r);
         Ring ring{0, slots, delta_max[0], delta_max[0]};
         if (!taps.empty()) {
             ring.delta_max = taps.front().delta;
@@ -169,14 +163,14 @@ StreamTables::StreamTables(const Problem& problem, StreamRows rows, StreamForm o
         slots = 1;
         rotations = problem.kernel[0];
     }
-    const std::vector<std::vector<StreamTap>> taps_h = row_taps(problem);
+    const std::vector<std::vector<StreamTap>> taps_h = row_taps(map.axes[1]);
     if (rows == StreamRows::apart) {
         set_passes_apart(*this, taps_h);
-        offsets = plane_offsets(problem, {{{0, 0}}});
+        offsets = plane_offsets({{{0, 0}}}, map.axes[2]);
     } else {
         row_sets = {{0, 0}};
         passes = {{0, 0}};
-        offsets = plane_offsets(problem, taps_h);
+        offsets = plane_offsets(taps_h, map.axes[2]);
     }
     accumulator = order_phases(offsets, row_phases(problem) * problem.stride[2]);
     accumulators = *std::max_element(accumulator.begin(), accumulator.end()) + 1;
