@@ -38,7 +38,7 @@ Axis fwd_axis(const Problem& problem, size_t dim, int64_t dst) {
     return axis;
 }
 
-/// docs/math.md (9): the remainder is the tap's plane.
+/// docs/math.md (10): the remainder is the tap's plane.
 Axis bwd_axis(const Problem& problem, size_t dim, int64_t dst) {
     Axis axis{dst, problem.src[dim], problem.stride[dim], 1, {{problem.src[dim], {}}}, {}, 0, 0};
     for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
