@@ -72,16 +72,19 @@ Plan::Plan(const Problem& problem, const Epilogue& epilogue) : problem_(problem)
         throw Error("an epilogue belongs to fwd, got '" + epilogue_.str() + "' with " + name(problem_.direction));
     const std::string forced = forced_implementation();
     for (const Implementation& implementation : implementation_list()) {
-        const bool passed_over = !forced.empty() && forced != implementation.name;
-        const std::string reason = passed_over ? "TCONV3D_IMPL=" + forced : implementation.reject(problem_, epilogue_);
-        if (reason.empty()) {
+        if (!forced.empty() && forced != implementation.name) {
+            rejections_.push_back({implementation.name, "TCONV3D_IMPL=" + forced});
+            continue;
+        }
+        const Answer<Kernel> answer = implementation.answer(problem_, epilogue_);
+        if (answer.accepts()) {
             implementation_ = implementation.name;
-            kernel_ = implementation.prepare(problem_, epilogue_);
+            kernel_ = answer.candidates.front().prepare();
             return;
         }
-        if (!passed_over && !forced.empty())
-            throw Error("TCONV3D_IMPL=" + forced + " cannot take " + problem_.str() + ": " + reason);
-        rejections_.push_back({implementation.name, reason});
+        if (!forced.empty())
+            throw Error("TCONV3D_IMPL=" + forced + " cannot take " + problem_.str() + ": " + answer.reason);
+        rejections_.push_back({implementation.name, answer.reason});
     }
     throw Error("no implementation takes " + problem_.str());
 }

@@ -29,11 +29,12 @@ std::set<std::array<int64_t, 3>> meetings(const Problem& problem, size_t dim) {
 
 std::set<std::array<int64_t, 3>> meetings_of_cells(const Problem& problem, size_t dim, int64_t cell) {
     std::set<std::array<int64_t, 3>> found;
-    const std::vector<CellDelta> deltas = cell_deltas(problem, dim, cell);
+    const IndexMap map(problem);
+    const std::vector<CellShift> shifts = cell_shifts(map.axes[dim], cell);
     for (int64_t m = 0; m * cell < problem.dst()[dim]; ++m)
-        for (const CellDelta& delta : deltas)
-            for (const auto& [output, tap] : delta.uses) {
-                const int64_t src = cell / problem.stride[dim] * m + delta.delta;
+        for (const CellShift& shift : shifts)
+            for (const auto& [output, tap] : shift.uses) {
+                const int64_t src = cell / problem.stride[dim] * m + shift.shift;
                 if (src < 0 || src >= problem.src[dim] || m * cell + output >= problem.dst()[dim]) continue;
                 EXPECT_TRUE(found.insert({m * cell + output, tap, src}).second) << problem.str();
             }

@@ -37,8 +37,8 @@ void expect_reads_zeros(const Problem& problem, const TapTables& tables, const C
                         const std::string& where) {
     const bool whole_rows = config.tile.w >= tables.q_count[2];
     for (int64_t q = 0; q < std::min(config.tile.w, tables.q_count[2]); ++q) {
-        for (int64_t delta = tables.shift_min[2]; delta <= tables.shift_max[2]; ++delta) {
-            const int64_t place = q + delta - tables.shift_min[2], src = q + delta;
+        for (int64_t shift = tables.shift_min[2]; shift <= tables.shift_max[2]; ++shift) {
+            const int64_t place = q + shift - tables.shift_min[2], src = q + shift;
             if (place < config.plane.pitch) continue;
             EXPECT_TRUE(whole_rows && config.plane.tail > 0) << where;
             EXPECT_GE(src, problem.src[2]) << where << ": a voxel of src is cut off";

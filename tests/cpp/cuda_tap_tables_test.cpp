@@ -7,7 +7,6 @@
 #include "core/cuts.hpp"
 #include "cuda/tensorcore/tables.hpp"
 #include "problem_file.hpp"
-#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda::tensorcore {
 namespace {

@@ -42,19 +42,19 @@ struct Uses {
     }
 };
 
-Uses slice_uses(const std::vector<CellDelta>& d) {
+Uses slice_uses(const std::vector<CellShift>& d) {
     Uses uses;
-    for (const CellDelta& delta : d) {
-        for (const auto& [output, tap] : delta.uses) uses.add(output, tap);
+    for (const CellShift& shift : d) {
+        for (const auto& [output, tap] : shift.uses) uses.add(output, tap);
         uses.close();
     }
     return uses;
 }
 
-Uses voxel_uses(const std::vector<CellDelta>& h, const std::vector<CellDelta>& w, int64_t cell_w, int64_t kernel_w) {
+Uses voxel_uses(const std::vector<CellShift>& h, const std::vector<CellShift>& w, int64_t cell_w, int64_t kernel_w) {
     Uses uses;
-    for (const CellDelta& row : h)
-        for (const CellDelta& column : w) {
+    for (const CellShift& row : h)
+        for (const CellShift& column : w) {
             for (const auto& [output_h, tap_h] : row.uses)
                 for (const auto& [output_w, tap_w] : column.uses)
                     uses.add(output_h * cell_w + output_w, tap_h * kernel_w + tap_w);
@@ -63,21 +63,22 @@ Uses voxel_uses(const std::vector<CellDelta>& h, const std::vector<CellDelta>& w
     return uses;
 }
 
-void add_deltas(Prelude& prelude, const std::vector<CellDelta>& deltas, const std::string& suffix) {
+void add_shifts(Prelude& prelude, const std::vector<CellShift>& shifts, const std::string& suffix) {
     std::vector<int64_t> list;
-    list.reserve(deltas.size());
-    for (const CellDelta& delta : deltas) list.push_back(delta.delta);
+    list.reserve(shifts.size());
+    for (const CellShift& shift : shifts) list.push_back(shift.shift);
     prelude.constant("kShifts" + suffix, static_cast<int64_t>(list.size()));
     prelude.array("kShift" + suffix, list);
 }
 
 void add_window(Prelude& prelude, const Problem& problem, const CellTile& tile) {
-    const std::vector<CellDelta> d = cell_deltas(problem, 0, tile.cell[0]);
-    const std::vector<CellDelta> h = cell_deltas(problem, 1, tile.cell[1]);
-    const std::vector<CellDelta> w = cell_deltas(problem, 2, tile.cell[2]);
-    add_deltas(prelude, d, "D");
-    add_deltas(prelude, h, "H");
-    add_deltas(prelude, w, "W");
+    const IndexMap map(problem);
+    const std::vector<CellShift> d = cell_shifts(map.axes[0], tile.cell[0]);
+    const std::vector<CellShift> h = cell_shifts(map.axes[1], tile.cell[1]);
+    const std::vector<CellShift> w = cell_shifts(map.axes[2], tile.cell[2]);
+    add_shifts(prelude, d, "D");
+    add_shifts(prelude, h, "H");
+    add_shifts(prelude, w, "W");
     slice_uses(d).print(prelude, "D");
     voxel_uses(h, w, tile.cell[2], problem.kernel[2]).print(prelude, "");
 }

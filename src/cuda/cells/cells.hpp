@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/index_map.hpp"
 #include "cuda/kernels/shared/cells.cuh"
 #include "cuda/runtime/compile.hpp"
 #include "cuda/select/family.hpp"
@@ -15,13 +16,14 @@
 namespace tconv3d::cuda {
 
 /// Along one dimension: a src index that a cell reads, and the pairs of an output of the cell and a tap that use it.
-struct CellDelta {
-    int64_t delta; ///< from (cell / stride) · m
+struct CellShift {
+    int64_t shift; ///< from (cell / stride) · m
     std::vector<std::array<int64_t, 2>> uses;
 };
 
-/// In rising order of delta; empty when no tap reaches the cell.
-std::vector<CellDelta> cell_deltas(const Problem& problem, size_t dim, int64_t cell);
+/// Of cells of so many outputs, whole strides that begin with the first output. In rising order of shift; empty when no
+/// tap reaches the cell.
+std::vector<CellShift> cell_shifts(const Axis& axis, int64_t cell);
 
 struct CellTile {
     Extents cell;        ///< outputs of a thread, multiples of the strides

@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "core/direction.hpp"
 #include "cuda/tensorcore/gathered/tiles.hpp"
 #include "cuda/tensorcore/streamed/tiles.hpp"
 
@@ -15,13 +14,9 @@ namespace tconv3d::cuda::tensorcore {
 namespace {
 
 /// Every phase along H needs taps, or its work items would multiply nothing.
-bool may_be_apart(const Problem& problem, Engine engine) {
-    if (out_stride(problem)[1] == 1 || engine != Engine::wgmma) return false;
-    const PlaneTables plane(problem, RowPhases::apart, Form::streamed);
-    for (size_t i = 1; i < plane.row_sets.size(); ++i) {
-        if (plane.row_sets[i].first_pass == plane.row_sets[i - 1].first_pass) return false;
-    }
-    return plane.row_sets.back().first_pass < plane.pass_count();
+bool may_be_apart(const Axis& h, Engine engine) {
+    const auto has_taps = [](const AxisPhase& phase) { return !phase.taps.empty(); };
+    return h.out_stride > 1 && engine == Engine::wgmma && std::all_of(h.phases.begin(), h.phases.end(), has_taps);
 }
 
 /// The best config, found without keeping the others: a plan needs no more.
@@ -62,13 +57,14 @@ void each_config(const Problem& problem, const TapTables& tables, const Device& 
 /// are apart at stride 1 too, in passes over the taps of one row: that is less to compile.
 std::vector<TapTables> all_tables(const Problem& problem, Engine engine, Form form) {
     std::vector<TapTables> all;
-    const bool apart = may_be_apart(problem, engine);
-    if (out_stride(problem)[1] == 1 && engine == Engine::wgmma && parts(problem) == 2) {
-        all.emplace_back(problem, RowPhases::apart, form);
+    const IndexMap map(problem);
+    const bool apart = may_be_apart(map.axes[1], engine);
+    if (map.axes[1].out_stride == 1 && engine == Engine::wgmma && parts(problem) == 2) {
+        all.emplace_back(map, RowPhases::apart, form);
         return all;
     }
-    if (form == Form::streamed || !apart) all.emplace_back(problem, RowPhases::together, form);
-    if (apart) all.emplace_back(problem, RowPhases::apart, form);
+    if (form == Form::streamed || !apart) all.emplace_back(map, RowPhases::together, form);
+    if (apart) all.emplace_back(map, RowPhases::apart, form);
     return all;
 }
 

@@ -7,7 +7,6 @@
 #include "core/direction.hpp"
 #include "cuda/source/output_source.hpp"
 #include "cuda/tensorcore/source.hpp"
-#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda::tensorcore {
 
@@ -49,16 +48,15 @@ void add_blocks(Prelude& prelude, const Problem& problem, const PlaneTables& pla
 
 /// The tap along D that a slot takes while slices of a rotation pass: shift = rotation - slot, modulo the length of the
 /// ring and within its range. -1 where the ring has a gap.
-int64_t slot_tap(const Problem& problem, const Ring& ring, int64_t phase, int64_t slot, int64_t rotation) {
+int64_t slot_tap(const DepthTables& depth, size_t phase, int64_t slot, int64_t rotation) {
+    const Ring& ring = depth.rings[phase];
     const int64_t from_max = ring.shift_max + slot - rotation;
     const int64_t shift = ring.shift_max - (from_max - floor_div(from_max, ring.length) * ring.length);
-    const int64_t reach = phase + problem.padding[0] - shift * problem.stride[0];
-    const int64_t tap = reach / problem.dilation[0];
-    return reach % problem.dilation[0] == 0 && tap < problem.kernel[0] ? tap : -1;
+    return depth.tap_at(static_cast<int64_t>(phase), shift);
 }
 
 /// The tap along D of each slot in each rotation. In the gathered form every tap is a rotation of the only slot.
-void add_slot_taps(Prelude& prelude, const Problem& problem, const DepthTables& depth, const Config& config) {
+void add_slot_taps(Prelude& prelude, const DepthTables& depth, const Config& config) {
     std::vector<int64_t> taps;
     const int64_t rotations = config.weights.packing == Packing::one_rotation ? 1 : depth.rotations;
     for (int64_t rotation = 0; rotation < rotations; ++rotation) {
@@ -68,7 +66,7 @@ void add_slot_taps(Prelude& prelude, const Problem& problem, const DepthTables& 
         }
         for (size_t phase = 0; phase < depth.rings.size(); ++phase)
             for (int64_t slot = 0; slot < depth.rings[phase].length; ++slot)
-                taps.push_back(slot_tap(problem, depth.rings[phase], static_cast<int64_t>(phase), slot, rotation));
+                taps.push_back(slot_tap(depth, phase, slot, rotation));
     }
     prelude.array("kSlotTap", taps);
 }
@@ -109,7 +107,7 @@ KernelRequest pack_request(const Problem& problem, const TapTables& tables, cons
     prelude.constant("kPackSteps", parcel.steps).constant("kPackTapsD", parcel.taps_d);
     add_plane_taps(prelude, tables.plane);
     add_blocks(prelude, problem, tables.plane, config);
-    add_slot_taps(prelude, problem, tables.depth, config);
+    add_slot_taps(prelude, tables.depth, config);
     prelude.add(element_types(problem));
     return {"pack_weights.cuh", prelude.str(), "pack_weights", parcel.shared_bytes};
 }

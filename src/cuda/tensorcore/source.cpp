@@ -167,9 +167,7 @@ void add_tap_rows(Prelude& prelude, const Problem& problem, const TapTables& tab
             for (size_t phase = 0; phase < tables.depth.rings.size() && config.packs_own_weights(); ++phase) {
                 const Ring& ring = tables.depth.rings[phase];
                 if (ring.length == 0) continue;
-                const int64_t reach =
-                    static_cast<int64_t>(phase) + problem.padding[0] - ring.shift_max * problem.stride[0];
-                const int64_t tap_d = reach / problem.dilation[0];
+                const int64_t tap_d = tables.depth.tap_at(static_cast<int64_t>(phase), ring.shift_max);
                 rows[static_cast<size_t>((tap_d * problem.kernel[1] + tap.tap_h) * problem.kernel[2] + tap.tap_w)] =
                     row;
                 row += config.tile.channels;
@@ -192,7 +190,7 @@ Prelude kernel_constants(const Problem& problem, const TapTables& tables, const 
     add_products(prelude, tables, config);
     add_tap_groups(prelude, tables.plane, config);
     add_passes(prelude, tables, config);
-    prelude.constant("kRowPhases", tables.plane.row_phases(problem));
+    prelude.constant("kRowPhases", tables.plane.row_phases);
     prelude.array("kPhaseAccumulator", tables.plane.accumulator);
     prelude.constant("kAccumulatorPhases", tables.plane.accumulators);
     add_tap_rows(prelude, problem, tables, config);

@@ -2,42 +2,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
-#include "core/cuts.hpp"
-#include "core/direction.hpp"
-#include "tconv3d/phases.hpp"
+#include "core/index_map.hpp"
 
 namespace tconv3d::cuda::tensorcore {
 
 namespace {
-
-struct AxisTap {
-    int64_t tap;
-    int64_t shift;
-};
-
-/// The taps of output phase r along dimension `dim`, in rising order of tap, so in falling order of shift.
-std::vector<AxisTap> taps_of(const Problem& problem, size_t dim, int64_t r) {
-    std::vector<AxisTap> taps;
-    for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
-        const int64_t reach = r + problem.padding[dim] - tap * problem.dilation[dim];
-        const int64_t shift = floor_div(reach, problem.stride[dim]);
-        if (shift * problem.stride[dim] == reach) taps.push_back({tap, shift});
-    }
-    return taps;
-}
-
-/// The taps along a dimension by phase.
-using PhaseTaps = std::vector<std::vector<AxisTap>>;
-
-PhaseTaps phase_taps(const Problem& problem, size_t dim) {
-    PhaseTaps taps;
-    const int64_t phases = out_stride(problem)[dim];
-    taps.reserve(static_cast<size_t>(phases));
-    for (int64_t phase = 0; phase < phases; ++phase) taps.push_back(taps_of(problem, dim, phase));
-    return taps;
-}
 
 /// Adds the tap to the shift it reads at, which is made when it is new.
 void add_tap(std::vector<PlaneShift>& shifts, int64_t shift_h, int64_t shift_w, const PlaneTap& tap) {
@@ -47,29 +19,29 @@ void add_tap(std::vector<PlaneShift>& shifts, int64_t shift_h, int64_t shift_w, 
     found->taps.push_back(tap);
 }
 
-/// The taps of the plane, of the given ones along H.
-std::vector<PlaneShift> plane_shifts(const PhaseTaps& taps_h, const PhaseTaps& taps_w) {
+/// The taps of the plane, of the given ones along H and W.
+std::vector<PlaneShift> plane_shifts(const std::vector<AxisPhase>& phases_h, const std::vector<AxisPhase>& phases_w) {
     std::vector<PlaneShift> shifts;
-    for (size_t phase_h = 0; phase_h < taps_h.size(); ++phase_h) {
-        for (size_t phase_w = 0; phase_w < taps_w.size(); ++phase_w) {
-            const auto phase = static_cast<int64_t>(phase_h * taps_w.size() + phase_w);
-            for (const AxisTap& h : taps_h[phase_h])
-                for (const AxisTap& w : taps_w[phase_w]) add_tap(shifts, h.shift, w.shift, {phase, h.tap, w.tap});
+    for (size_t phase_h = 0; phase_h < phases_h.size(); ++phase_h) {
+        for (size_t phase_w = 0; phase_w < phases_w.size(); ++phase_w) {
+            const auto phase = static_cast<int64_t>(phase_h * phases_w.size() + phase_w);
+            for (const AxisTap& h : phases_h[phase_h].taps)
+                for (const AxisTap& w : phases_w[phase_w].taps) add_tap(shifts, h.shift, w.shift, {phase, h.tap, w.tap});
         }
     }
     return shifts;
 }
 
 /// One pass for each tap along H, those of a phase one after another.
-void set_passes_apart(PlaneTables& tables, const PhaseTaps& taps_h) {
+void set_passes_apart(PlaneTables& tables, const std::vector<AxisPhase>& phases) {
     std::vector<std::pair<int64_t, size_t>> order; // minus the number of taps, phase
-    order.reserve(taps_h.size());
-    for (size_t phase = 0; phase < taps_h.size(); ++phase)
-        order.emplace_back(-static_cast<int64_t>(taps_h[phase].size()), phase);
+    order.reserve(phases.size());
+    for (size_t phase = 0; phase < phases.size(); ++phase)
+        order.emplace_back(-static_cast<int64_t>(phases[phase].taps.size()), phase);
     std::sort(order.begin(), order.end());
     for (const auto& [taps, phase] : order) {
         tables.row_sets.push_back({static_cast<int64_t>(phase), tables.pass_count()});
-        for (const AxisTap& tap : taps_h[phase]) tables.passes.push_back({tap.tap, tap.shift});
+        for (const AxisTap& tap : phases[phase].taps) tables.passes.push_back({tap.tap, tap.shift});
     }
 }
 
@@ -139,47 +111,50 @@ std::vector<TapGroup> cut_into_groups(const PlaneTables& tables, int64_t groups)
 
 } // namespace
 
-DepthTables::DepthTables(const Problem& problem, Form form) : slots(0), rotations(1) {
-    const PhaseTaps taps_d = phase_taps(problem, 0);
-    for (size_t phase = 0; phase < taps_d.size(); ++phase) {
-        Ring ring{0, slots, 0, 0};
-        if (!taps_d[phase].empty()) {
-            ring.shift_max = taps_d[phase].front().shift;
-            ring.shift_min = taps_d[phase].back().shift;
+DepthTables::DepthTables(const Axis& axis, Form form) : slots(0), rotations(1) {
+    for (size_t phase = 0; phase < axis.phases.size(); ++phase) {
+        const std::vector<AxisTap>& of_phase = axis.phases[phase].taps;
+        // A slice finishes the phases without taps when it finishes the earliest ones.
+        Ring ring{0, slots, axis.all_shifts().second, axis.all_shifts().second};
+        if (!of_phase.empty()) {
+            ring.shift_max = of_phase.front().shift;
+            ring.shift_min = of_phase.back().shift;
             ring.length = ring.shift_max - ring.shift_min + 1;
             rotations = std::lcm(rotations, ring.length);
         }
         slots += ring.length;
         rings.push_back(ring);
         // The last input slice comes last: it may still be on its way.
-        for (auto tap = taps_d[phase].rbegin(); tap != taps_d[phase].rend(); ++tap)
+        for (auto tap = of_phase.rbegin(); tap != of_phase.rend(); ++tap)
             taps.push_back({static_cast<int64_t>(phase), tap->tap, tap->shift});
     }
     if (form == Form::gathered) {
         slots = 1;
-        rotations = problem.kernel[0];
+        rotations = static_cast<int64_t>(taps.size());
     }
 }
 
-PlaneTables::PlaneTables(const Problem& problem, RowPhases rows, Form form) {
-    const PhaseTaps taps_h = phase_taps(problem, 1), taps_w = phase_taps(problem, 2);
+int64_t DepthTables::tap_at(int64_t phase, int64_t shift) const {
+    const auto same = [&](const DepthTap& tap) { return tap.phase == phase && tap.shift == shift; };
+    const auto found = std::find_if(taps.begin(), taps.end(), same);
+    return found == taps.end() ? -1 : found->tap;
+}
+
+PlaneTables::PlaneTables(const Axis& h, const Axis& w, RowPhases rows, Form form) {
     if (rows == RowPhases::apart) {
-        set_passes_apart(*this, taps_h);
-        shifts = plane_shifts({{{0, 0}}}, taps_w);
+        set_passes_apart(*this, h.phases);
+        shifts = plane_shifts({{0, {{0, 0, 0}}}}, w.phases);
     } else {
         row_sets = {{0, 0}};
         passes = {{0, 0}};
-        shifts = plane_shifts(taps_h, taps_w);
+        shifts = plane_shifts(h.phases, w.phases);
     }
-    accumulator = order_phases(shifts, row_phases(problem) * out_stride(problem)[2]);
+    row_phases = h.out_stride / static_cast<int64_t>(row_sets.size());
+    accumulator = order_phases(shifts, row_phases * w.out_stride);
     accumulators = *std::max_element(accumulator.begin(), accumulator.end()) + 1;
     set_products(shifts, accumulator, form == Form::streamed);
     for (int64_t groups = 1; groups <= std::max<int64_t>(products(), 1); ++groups)
         groups_.push_back(cut_into_groups(*this, groups));
-}
-
-int64_t PlaneTables::row_phases(const Problem& problem) const {
-    return out_stride(problem)[1] / static_cast<int64_t>(row_sets.size());
 }
 
 int64_t PlaneTables::longest_product() const {
@@ -207,19 +182,12 @@ int64_t PlaneTables::first_shift_h() const {
     return first;
 }
 
-TapTables::TapTables(const Problem& problem, RowPhases rows, Form of)
-    : form(of), depth(problem, of), plane(problem, rows, of) {
-    const Extents out = out_extents(problem), stride = out_stride(problem);
+TapTables::TapTables(const IndexMap& map, RowPhases rows, Form of)
+    : form(of), depth(map.axes[0], of), plane(map.axes[1], map.axes[2], rows, of) {
     for (size_t i = 0; i < 3; ++i) {
-        q_count[i] = cuts(out[i], stride[i]);
-        // Tap 0 has the greatest shift of its phase and the last tap the least, and some phase has each of them.
-        shift_max[i] = floor_div(problem.stride[i] - 1 + problem.padding[i], problem.stride[i]);
-        const int64_t last_tap = (problem.kernel[i] - 1) * problem.dilation[i];
-        shift_min[i] = -floor_div(last_tap - problem.padding[i], problem.stride[i]);
+        q_count[i] = map.axes[i].q_count();
+        std::tie(shift_min[i], shift_max[i]) = map.axes[i].all_shifts();
     }
-    // A slice finishes the phases without taps when it finishes the earliest ones.
-    for (Ring& ring : depth.rings)
-        if (ring.length == 0) ring.shift_max = ring.shift_min = shift_max[0];
 }
 
 } // namespace tconv3d::cuda::tensorcore

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/index_map.hpp"
 #include "cuda/kernels/shared/tensorcore.cuh"
 #include "tconv3d/problem.hpp"
 
@@ -32,7 +33,10 @@ struct DepthTables {
     int64_t rotations;       ///< slices after which every ring is where it was; taps along D in the gathered form
     std::vector<DepthTap> taps; ///< by phase
 
-    DepthTables(const Problem& problem, Form form);
+    DepthTables(const Axis& axis, Form form);
+
+    /// The tap of a phase that reads at a shift; -1 when there is none.
+    int64_t tap_at(int64_t phase, int64_t shift) const;
 };
 
 /// A tap (h, w), and the phase whose accumulators it adds to.
@@ -88,11 +92,10 @@ struct PlaneTables {
     std::vector<RowSet> row_sets;     ///< those with the most passes first
     std::vector<int64_t> accumulator; ///< by phase (h, w) of a work item: which accumulators it has, -1 for none
     int64_t accumulators;
+    int64_t row_phases; ///< phases along H of a work item
 
-    PlaneTables(const Problem& problem, RowPhases rows, Form form);
+    PlaneTables(const Axis& h, const Axis& w, RowPhases rows, Form form);
 
-    /// Phases along H of a work item.
-    int64_t row_phases(const Problem& problem) const;
     int64_t pass_count() const { return static_cast<int64_t>(passes.size()); }
     /// Passes of a work item, on average.
     double mean_passes() const { return static_cast<double>(passes.size()) / static_cast<double>(row_sets.size()); }
@@ -124,7 +127,9 @@ struct TapTables {
     Extents shift_max;
     Extents q_count; ///< q counts from 0
 
-    explicit TapTables(const Problem& problem, RowPhases rows = RowPhases::together, Form of = Form::streamed);
+    explicit TapTables(const Problem& problem, RowPhases rows = RowPhases::together, Form of = Form::streamed)
+        : TapTables(IndexMap(problem), rows, of) {}
+    TapTables(const IndexMap& map, RowPhases rows, Form of);
 
     bool gathered() const { return form == Form::gathered; }
     /// Input positions beside its own that the outputs of a position read along a dimension.

@@ -228,7 +228,7 @@ void GatheredConfigs::consider_interleaved(Config config) const {
 std::string reject_gathered(const Problem& problem, const TapTables& tables) {
     if (parts(problem) > 1) return "takes f32 where tf32 is allowed, got f32 in full";
     if (out_stride(problem)[2] > 2) return "takes strides 1 and 2 along w, got stride " + str(problem.stride);
-    if (tables.plane.row_phases(problem) > 1)
+    if (tables.plane.row_phases > 1)
         return "every phase along h needs taps, got kernel " + str(problem.kernel);
     return "";
 }

@@ -109,7 +109,7 @@ double store_clocks(const Config& config, const Problem& problem, const TapTable
     const double contiguous = bytes * as_double(problem.channels_last() ? tile.channels : tile.w * stride[2]) *
                               as_double(bulk ? tile.h * stride[1] : 1);
     const double outputs = as_double(tile.images * tile.channels * tile.h * tile.w * stride[0] *
-                                     tables.plane.row_phases(problem) * stride[2]);
+                                     tables.plane.row_phases * stride[2]);
     const int64_t buffers = bulk ? stride[0] * tile.channels / 4 / config.store.columns : 0;
     // What is contiguous begins and ends within 32-byte sectors.
     const double per_output =

@@ -180,7 +180,7 @@ void each_streamed_config(const Problem& problem, const TapTables& tables, const
         if (config.products.columns * tables.plane.longest_product() > kMostColumns) break;
         int64_t& m_tiles = config.products.m_tiles;
         for (m_tiles = 1; m_tiles <= kMostTiles; ++m_tiles) {
-            const int64_t stores = slots * tables.plane.row_phases(problem) * config.tile.channels * m_tiles;
+            const int64_t stores = slots * tables.plane.row_phases * config.tile.channels * m_tiles;
             if (accumulator_registers(tables, config) > most_accumulators(problem, tables, config)) break;
             if (stores > kMostUnrolledStores) break;
             const int64_t passes = parts(problem) == 2 ? 1 : tables.plane.pass_count();

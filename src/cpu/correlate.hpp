@@ -8,6 +8,6 @@
 namespace tconv3d::cpu {
 
 /// fwd and bwd_data.
-std::unique_ptr<Kernel> make_gather(const Problem& problem, const Epilogue& epilogue, Isa isa);
+std::unique_ptr<Kernel> make_correlate(const Problem& problem, const Epilogue& epilogue, Isa isa);
 
 } // namespace tconv3d::cpu

@@ -1,4 +1,4 @@
-#include "gather.hpp"
+#include "correlate.hpp"
 
 #include <algorithm>
 
@@ -14,11 +14,11 @@ namespace tconv3d::cpu {
 namespace {
 
 template <typename T>
-TileLimits gather_limits(const Kernels<T>& kernels) {
+TileLimits correlate_limits(const Kernels<T>& kernels) {
     const int64_t element = static_cast<int64_t>(sizeof(T));
     // The slab and the sums share a second-level cache of 1 MiB with the weights that stream through it.
-    return {512 * 1024 / element, 384 * 1024 / element, kernels.gather_channels,
-            2 * kernels.gather_vectors * kernels.vector_lanes, 32};
+    return {512 * 1024 / element, 384 * 1024 / element, kernels.correlate_channels,
+            2 * kernels.correlate_vectors * kernels.vector_lanes, 32};
 }
 
 WeightView weight_view(const Problem& problem, const void* data) {
@@ -28,14 +28,6 @@ WeightView weight_view(const Problem& problem, const void* data) {
     }
     return {data, problem.dtype, problem.groups, co, ci, taps, taps, co * taps};
 }
-
-/// The part of a phase's outputs that a tile holds, as q ranges.
-struct PhaseRange {
-    std::array<int64_t, 3> begin;
-    std::array<int64_t, 3> end;
-
-    bool empty() const { return begin[0] >= end[0] || begin[1] >= end[1] || begin[2] >= end[2]; }
-};
 
 /// One work item: a tile of one image, one group, some output channels and some phases.
 struct Task {
@@ -50,16 +42,16 @@ struct Task {
 };
 
 template <typename T>
-class Gather final : public Kernel {
+class Correlate final : public Kernel {
 public:
-    Gather(const Problem& problem, const Epilogue& epilogue, Isa isa)
-        : problem_(problem), epilogue_(epilogue), isa_(isa), kernels_(cpu::kernels<T>(isa)), walk_(problem),
+    Correlate(const Problem& problem, const Epilogue& epilogue, Isa isa)
+        : problem_(problem), epilogue_(epilogue), isa_(isa), kernels_(cpu::kernels<T>(isa)), map_(problem),
           in_channels_(weight_view(problem, nullptr).in_channels),
           out_channels_(weight_view(problem, nullptr).out_channels),
-          tile_(choose_tile(walk_, {in_channels_, out_channels_, problem.batch * problem.groups},
-                            gather_limits(kernels_))),
-          phases_(slab_phases(walk_, tile_)), w_phases_(static_cast<int64_t>(walk_.dims[2].phases.size())),
-          sums_pitch_(tile_.lanes + kernels_.gather_vectors * kernels_.vector_lanes) {}
+          tile_(choose_tile(map_, {in_channels_, out_channels_, problem.batch * problem.groups},
+                            correlate_limits(kernels_))),
+          phases_(slab_phases(map_, tile_)), w_phases_(static_cast<int64_t>(map_.axes[2].phases.size())),
+          sums_pitch_(tile_.lanes + kernels_.correlate_vectors * kernels_.vector_lanes) {}
 
     size_t workspace_bytes(int workers) const override { return layout(workers).bytes(); }
 
@@ -85,22 +77,22 @@ public:
 
 private:
     int64_t row_phase_count() const {
-        return static_cast<int64_t>(walk_.dims[0].phases.size() * walk_.dims[1].phases.size());
+        return static_cast<int64_t>(map_.axes[0].phases.size() * map_.axes[1].phases.size());
     }
     int64_t sums_elements() const { return tile_.row_phases * w_phases_ * tile_.out_channels * sums_pitch_; }
 
     Workspace layout(int workers) const {
         const int64_t worker_elements =
-            tile_.in_channels * tile_.channel_pitch + sums_elements() + OutputRows<T>::scratch_elements(walk_);
+            tile_.in_channels * tile_.channel_pitch + sums_elements() + OutputRows<T>::scratch_elements(map_);
         return Workspace::of<T>(packed_weights(nullptr).elements(), worker_elements, workers);
     }
 
     PackedWeights packed_weights(const void* data) const {
-        return PackedWeights(weight_view(problem_, data), tile_.in_channels, kernels_.gather_channels);
+        return PackedWeights(weight_view(problem_, data), tile_.in_channels, kernels_.correlate_channels);
     }
 
-    int64_t d_tiles() const { return cuts(walk_.dims[0].q_count(), tile_.d); }
-    int64_t h_tiles() const { return cuts(walk_.dims[1].q_count(), tile_.h); }
+    int64_t d_tiles() const { return cuts(map_.axes[0].q_count(), tile_.d); }
+    int64_t h_tiles() const { return cuts(map_.axes[1].q_count(), tile_.h); }
     int64_t out_tiles() const { return cuts(out_channels_, tile_.out_channels); }
     int64_t phase_tiles() const { return cuts(row_phase_count(), tile_.row_phases); }
 
@@ -117,8 +109,8 @@ private:
         Task task{};
         task.row_phase_first = next(phase_tiles()) * tile_.row_phases;
         task.row_phase_count = std::min(tile_.row_phases, row_phase_count() - task.row_phase_first);
-        task.q_h = walk_.dims[1].q_begin + next(h_tiles()) * tile_.h;
-        task.q_d = walk_.dims[0].q_begin + next(d_tiles()) * tile_.d;
+        task.q_h = next(h_tiles()) * tile_.h;
+        task.q_d = next(d_tiles()) * tile_.d;
         task.out_first = next(out_tiles()) * tile_.out_channels;
         task.out_count = std::min(tile_.out_channels, out_channels_ - task.out_first);
         task.group = next(problem_.groups);
@@ -133,20 +125,14 @@ private:
         return {arguments.grad_dst, problem_.dtype, problem_.layout, problem_.dst_channels, problem_.dst()};
     }
 
-    PhaseRange range_of(const SlabPhase& phase, const Task& task) const {
-        const std::array<int64_t, 3> first = {task.q_d, task.q_h, walk_.dims[2].q_begin};
-        const std::array<int64_t, 3> count = {tile_.d, tile_.h, walk_.dims[2].q_count()};
-        PhaseRange range{};
-        for (size_t i = 0; i < 3; ++i) {
-            range.begin[i] = std::max(phase.dims[i]->q_first, first[i]);
-            range.end[i] = std::min(phase.dims[i]->q_first + phase.dims[i]->count, first[i] + count[i]);
-        }
-        return range;
+    /// How many outputs of the phase the task has along each dimension: none where the phase ends before the task.
+    Extents held_of(const SlabPhase& phase, const Task& task) const {
+        return {std::clamp<int64_t>(phase.axes[0]->count - task.q_d, 0, tile_.d),
+                std::clamp<int64_t>(phase.axes[1]->count - task.q_h, 0, tile_.h), phase.axes[2]->count};
     }
 
-    int64_t lane_of(const Task& task, int64_t q_d, int64_t q_h, int64_t q_w) const {
-        return ((q_d - task.q_d) * tile_.slice_pitch + q_h - task.q_h) * tile_.row_pitch + q_w - walk_.dims[2].q_begin;
-    }
+    /// Of the output in slice d, row h and column w of the task.
+    int64_t lane_of(int64_t d, int64_t h, int64_t w) const { return (d * tile_.slice_pitch + h) * tile_.row_pitch + w; }
 
     const SlabPhase& phase_of(const Task& task, int64_t i) const {
         return phases_[static_cast<size_t>(task.row_phase_first * w_phases_ + i)];
@@ -161,7 +147,7 @@ private:
         const TensorView tensor = input(arguments);
         for (int64_t in = 0; in < in_channels_; in += tile_.in_channels) {
             const int64_t channels = weights.in_width(in);
-            pack_slab(kernels_, tensor, walk_, tile_,
+            pack_slab(kernels_, tensor, map_, tile_,
                       {task.n, task.group * in_channels_ + in, channels, task.q_d, task.q_h}, slab);
             for (int64_t i = 0; i < task.row_phase_count * w_phases_; ++i) {
                 accumulate_phase(task, i, weights, packed, in, slab, sums);
@@ -172,15 +158,14 @@ private:
     void accumulate_phase(const Task& task, int64_t i, const PackedWeights& weights, const T* packed, int64_t in,
                           const T* slab, T* sums) const {
         const SlabPhase& phase = phase_of(task, i);
-        const PhaseRange range = range_of(phase, task);
-        if (range.empty()) return;
-        const int64_t begin = lane_of(task, range.begin[0], range.begin[1], range.begin[2]);
-        const int64_t end = lane_of(task, range.end[0] - 1, range.end[1] - 1, range.end[2] - 1) + 1;
-        const int64_t step = kernels_.gather_vectors * kernels_.vector_lanes;
+        const auto [slices, rows, columns] = held_of(phase, task);
+        if (slices == 0 || rows == 0 || columns == 0) return;
+        const int64_t end = lane_of(slices - 1, rows - 1, columns - 1) + 1;
+        const int64_t step = kernels_.correlate_vectors * kernels_.vector_lanes;
         std::vector<ActiveTap> active(phase.taps.size());
-        for (int64_t lane = begin; lane < end; lane += step) {
+        for (int64_t lane = 0; lane < end; lane += step) {
             const int64_t last = std::min(lane + step, end) - 1;
-            GatherBlock<T> block{};
+            CorrelateBlock<T> block{};
             block.slab = slab + lane;
             block.channel_pitch = tile_.channel_pitch;
             block.channels = weights.in_width(in);
@@ -189,10 +174,10 @@ private:
             block.sums_pitch = sums_pitch_;
             block.accumulate = in > 0;
             const int64_t vectors = cuts(last - lane + 1, kernels_.vector_lanes);
-            for (int64_t out = 0; out < task.out_count; out += kernels_.gather_channels) {
+            for (int64_t out = 0; out < task.out_count; out += kernels_.correlate_channels) {
                 block.weights = packed + weights.offset(task.group, task.out_first + out, in, phase.first_tap);
                 block.sums = sums_of(sums, i, out) + lane;
-                kernels_.gather(weights.out_width(task.out_first + out), vectors, block);
+                kernels_.correlate(weights.out_width(task.out_first + out), vectors, block);
             }
         }
     }
@@ -219,28 +204,25 @@ private:
     void store(const Task& task, const OutputRows<T>& output, T* sums, T* scratch) const {
         for (int64_t pair = 0; pair < task.row_phase_count; ++pair) {
             const SlabPhase& phase = phase_of(task, pair * w_phases_);
-            const PhaseRange range = range_of(phase, task);
-            for (int64_t q_d = range.begin[0]; q_d < range.end[0]; ++q_d) {
-                for (int64_t q_h = range.begin[1]; q_h < range.end[1]; ++q_h) {
-                    store_row(task, output, pair, phase, q_d, q_h, sums, scratch);
-                }
+            const Extents held = held_of(phase, task);
+            for (int64_t d = 0; d < held[0]; ++d) {
+                for (int64_t h = 0; h < held[1]; ++h) store_row(task, output, pair, phase, d, h, sums, scratch);
             }
         }
     }
 
-    void store_row(const Task& task, const OutputRows<T>& output, int64_t pair, const SlabPhase& phase, int64_t q_d,
-                   int64_t q_h, T* sums, T* scratch) const {
-        const auto& [dim_d, dim_h, dim_w] = walk_.dims;
-        const int64_t lane = lane_of(task, q_d, q_h, dim_w.q_begin);
+    void store_row(const Task& task, const OutputRows<T>& output, int64_t pair, const SlabPhase& phase, int64_t d,
+                   int64_t h, T* sums, T* scratch) const {
+        const auto& [axis_d, axis_h, axis_w] = map_.axes;
         for (int64_t out = 0; out < task.out_count; ++out) {
             for (int64_t r = 0; r < w_phases_; ++r) {
-                const WalkPhase& w = dim_w.phases[static_cast<size_t>(r)];
+                const AxisPhase& w = axis_w.phases[static_cast<size_t>(r)];
                 if (w.count == 0) continue;
-                const T* from = sums_of(sums, pair * w_phases_ + r, out) + lane + w.q_first - dim_w.q_begin;
-                kernels_.spread(from, w.count, scratch + dim_w.output(r, w.q_first), dim_w.out_stride);
+                const T* from = sums_of(sums, pair * w_phases_ + r, out) + lane_of(d, h, 0);
+                kernels_.spread(from, w.count, scratch + axis_w.output(r, 0), axis_w.out_stride);
             }
-            output.store(task.n, task.group * out_channels_ + task.out_first + out, dim_d.output(phase.r[0], q_d),
-                         dim_h.output(phase.r[1], q_h), scratch);
+            output.store(task.n, task.group * out_channels_ + task.out_first + out,
+                         axis_d.output(phase.r[0], task.q_d + d), axis_h.output(phase.r[1], task.q_h + h), scratch);
         }
     }
 
@@ -248,7 +230,7 @@ private:
     Epilogue epilogue_;
     Isa isa_;
     const Kernels<T>& kernels_;
-    Walk walk_;
+    IndexMap map_;
     int64_t in_channels_; ///< of a group
     int64_t out_channels_;
     Tile tile_;
@@ -259,9 +241,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<Kernel> make_gather(const Problem& problem, const Epilogue& epilogue, Isa isa) {
-    if (problem.dtype == DType::f64) return std::make_unique<Gather<double>>(problem, epilogue, isa);
-    return std::make_unique<Gather<float>>(problem, epilogue, isa);
+std::unique_ptr<Kernel> make_correlate(const Problem& problem, const Epilogue& epilogue, Isa isa) {
+    if (problem.dtype == DType::f64) return std::make_unique<Correlate<double>>(problem, epilogue, isa);
+    return std::make_unique<Correlate<float>>(problem, epilogue, isa);
 }
 
 } // namespace tconv3d::cpu
