@@ -44,14 +44,16 @@ struct ResultOf {
 template <Result kResult, int kCount, int kChannelStep, typename Index, typename Exists>
 __device__ __forceinline__ void finish(Fragment<kCount, kChannelStep, Index>& fragment, const Output& output,
                                        Exists exists) {
+    if constexpr (kHasBias || kAddsAbsentBias) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-        Compute& value = fragment.values[i];
-        if constexpr (kHasBias || kAddsAbsentBias) value = value + fragment.bias[i * kChannelStep];
-        if constexpr (kResult == Result::out) {
+        for (int i = 0; i < kCount; ++i) fragment.values[i] += fragment.bias[i * kChannelStep];
+    }
+    if constexpr (kResult == Result::out) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
             if (kOperands == 0 || exists(i))
-                value = epilogue(value, output.operands, fragment.channel + i * kChannelStep,
-                                 fragment.index + i * fragment.step);
+                fragment.values[i] = epilogue(fragment.values[i], output.operands, fragment.channel + i * kChannelStep,
+                                              fragment.index + i * fragment.step);
         }
     }
 }
