@@ -74,7 +74,7 @@ Meetings meetings_of_fwd(const Dimension& dim) {
     for (int64_t dst = 0; dst < dim.dst; ++dst) {
         const TapRun run = taps.at(dst, dim.src);
         for (int64_t i = 0; i < run.count; ++i)
-            found.add(run.in + i * taps.in_step(), run.tap + i * taps.tap_step(), dst);
+            found.add(run.in - i * taps.in_back(), run.tap + i * taps.tap_step(), dst);
     }
     return found;
 }
@@ -85,7 +85,7 @@ Meetings meetings_of_bwd_data(const Dimension& dim) {
     for (int64_t src = 0; src < dim.src; ++src) {
         const TapRun run = taps.at(src, dim.dst);
         for (int64_t i = 0; i < run.count; ++i)
-            found.add(src, run.tap + i * taps.tap_step(), run.in + i * taps.in_step());
+            found.add(src, run.tap + i * taps.tap_step(), run.in - i * taps.in_back());
     }
     return found;
 }

@@ -1,9 +1,9 @@
 // bwd_weight by its definition: grad_weight[ci, co, j] sums src[n, ci, i] · grad_dst[n, co, s·i − p + j·d] over all
 // samples n and the voxels i that tap j keeps inside dst, and grad_bias[co] sums grad_dst[n, co, o].
 //
-// A CTA sums the same element of kBlock neighbouring output channels. kLanes threads share a row along W, so that the CTA
-// is at kRows rows at a time, which run over all samples. A thread sums its part of a row by itself, which keeps chains
-// short, and adds rows in double; then the threads are added in a fixed order.
+// A CTA sums the same element of kBlock neighbouring output channels. kLanes threads share a row along W, so that the
+// CTA is at kRows rows at a time, which run over all samples. A thread sums its part of a row by itself, which keeps
+// chains short, and adds rows in double; then the threads are added in a fixed order.
 //
 // Constants from the host: kKernel* kStride* kPadding* kDilation* for D, H, W; kCi and kCo of a group, kGroups, kBlock,
 // kChannelsLast, kLanes, kThreads, Storage and Compute.

@@ -78,11 +78,11 @@ __device__ __forceinline__ void sum_taps(Compute (&sums)[kBlock], const DirectGa
     const Storage* const weight = static_cast<const Storage*>(args.weight) +
                                   (int64_t{1} * item.group * kIn * kOut + int64_t{1} * item.first * kWeightOut) * kTaps;
     for (int64_t a = 0; a < run_d.count; ++a) {
-        const int64_t d = run_d.in + a * kD.in_step(), tap_d = run_d.tap + a * kD.tap_step();
+        const int64_t d = run_d.in - a * kD.in_back(), tap_d = run_d.tap + a * kD.tap_step();
         for (int64_t b = 0; b < run_h.count; ++b) {
-            const int64_t h = run_h.in + b * kH.in_step(), tap_h = run_h.tap + b * kH.tap_step();
+            const int64_t h = run_h.in - b * kH.in_back(), tap_h = run_h.tap + b * kH.tap_step();
             for (int64_t c = 0; c < run_w.count; ++c) {
-                const int64_t w = run_w.in + c * kW.in_step(), tap_w = run_w.tap + c * kW.tap_step();
+                const int64_t w = run_w.in - c * kW.in_back(), tap_w = run_w.tap + c * kW.tap_step();
                 add_tap(sums, in + ((d * extents.h + h) * extents.w + w) * voxel_stride, channel_stride,
                         weight + (tap_d * kKernelH + tap_h) * kKernelW + tap_w, channels);
             }

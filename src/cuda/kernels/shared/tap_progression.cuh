@@ -6,10 +6,10 @@
 
 namespace tconv3d::cuda {
 
-/// The taps `tap`, `tap + tap_step()`, …, `count` of them. They read `in`, `in + in_step()`, …, all inside the input.
+/// The taps of one result that read inside the input.
 struct TapRun {
-    int64_t tap;
-    int64_t in;
+    int64_t tap; ///< the first
+    int64_t in;  ///< the index that it reads
     int64_t count;
 };
 
@@ -48,20 +48,21 @@ struct FwdTaps {
           gcd(greatest_common_divisor(stride_of, dilation_of)),
           inverse(inverse_modulo(dilation_of / gcd, stride_of / gcd)) {}
 
+    /// From each tap of a run to the next, and how much lower that one reads.
     constexpr int64_t tap_step() const { return stride / gcd; }
-    constexpr int64_t in_step() const { return -(dilation / gcd); }
+    constexpr int64_t in_back() const { return dilation / gcd; }
 
     constexpr TapRun at(int64_t output, int64_t src_extent) const {
-        const int64_t step = stride / gcd, back = dilation / gcd;
+        const int64_t step = tap_step(), back = in_back();
         const int64_t reach = output + padding;
         const int64_t phase = reach % stride;
-        const int64_t tap = phase / gcd * inverse % step;
-        const int64_t src = (reach - tap * dilation) / stride;
-        if (phase % gcd != 0 || tap >= kernel || src < 0) return {0, 0, 0};
+        const int64_t first = phase / gcd * inverse % step;
+        const int64_t src = (reach - first * dilation) / stride;
+        if (phase % gcd != 0 || first >= kernel || src < 0) return {0, 0, 0};
         const int64_t skipped = src < src_extent ? 0 : (src - src_extent) / back + 1;
-        const int64_t in_kernel = (kernel - 1 - tap) / step, in_src = src / back;
+        const int64_t in_kernel = (kernel - 1 - first) / step, in_src = src / back;
         const int64_t last = in_kernel < in_src ? in_kernel : in_src;
-        return {tap + skipped * step, src - skipped * back, last - skipped + 1};
+        return {first + skipped * step, src - skipped * back, last - skipped + 1};
     }
 };
 
@@ -73,7 +74,7 @@ struct BwdDataTaps {
         : kernel(kernel_extent), stride(stride_of), padding(padding_of), dilation(dilation_of) {}
 
     constexpr int64_t tap_step() const { return 1; }
-    constexpr int64_t in_step() const { return dilation; }
+    constexpr int64_t in_back() const { return -dilation; }
 
     constexpr TapRun at(int64_t voxel, int64_t dst_extent) const {
         const int64_t first = stride * voxel - padding;
