@@ -86,14 +86,17 @@ std::string given_source(const Problem& problem) {
 
 /// One problem in a namespace of its own, with its kernel: is_exact() runs it.
 std::string case_source(const Problem& problem, const std::string& number, bool with_bias) {
-    const bool weight = problem.direction == Direction::bwd_weight;
-    const KernelRequest request = direct_request(problem, {}, problem.direction == Direction::fwd, false);
+    const bool fwd = problem.direction == Direction::fwd, weight = problem.direction == Direction::bwd_weight;
+    const KernelRequest request = direct_request(problem, {}, fwd, false);
+    const std::string entry = request.entry + "_" + number;
     return "namespace case_" + number + " {\n" + request.prelude + given_source(problem) +
-           (weight ? testing::arguments_source(direct_bwd_weight_arguments(problem))
-                   : testing::arguments_source(direct_gather_arguments(problem))) +
-           "constexpr bool kWithBias = " + (with_bias ? "true" : "false") + ";\n#define " + request.entry + " " +
-           request.entry + "_" + number + "\n#include \"" + request.file + "\"\n#include \"direct_case/" +
-           name(problem.direction) + ".hpp\"\n#undef " + request.entry + "\n}\n";
+           (weight ? testing::arguments_source(direct_bwd_weight_arguments(problem)) +
+                         testing::constant("kWithBias", with_bias ? 1 : 0)
+                   : testing::arguments_source(direct_gather_arguments(problem)) +
+                         testing::constant("kFwd", fwd ? 1 : 0)) +
+           "#define " + request.entry + " " + entry + "\n#define KERNEL_ENTRY " + entry + "\n#include \"" +
+           request.file + "\"\n#include \"direct_case/" + (weight ? "bwd_weight" : "gather") + ".hpp\"\n#undef " +
+           request.entry + "\n#undef KERNEL_ENTRY\n}\n";
 }
 
 /// All problems in one program: most of the time of one goes into headers.

@@ -1,4 +1,4 @@
-// Inside the namespace of one problem, behind its kernel; kGiven and kArguments come before.
+// Inside the namespace of one problem of bwd_weight, behind its kernel; kGiven, kArguments and kWithBias come before.
 DirectBwdWeightArguments args;
 
 bool is_exact() {
@@ -13,7 +13,7 @@ bool is_exact() {
     args.grad_dst = tensors.grad_dst.data();
     args.grad_weight = grad_weight.data();
     args.grad_bias = kWithBias ? grad_bias.data() : nullptr;
-    direct::launch(kThreads, [] { direct_bwd_weight(args); });
+    direct::launch(kThreads, [] { KERNEL_ENTRY(args); });
     const std::vector<double> expected_bias = kWithBias ? exact_bias : std::vector<double>();
     return check::differences(grad_weight, exact_weight, "grad_weight") == 0 &&
            check::differences(grad_bias, expected_bias, "grad_bias") == 0;
