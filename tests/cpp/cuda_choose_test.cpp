@@ -148,9 +148,10 @@ TEST(CudaChoice, NamesEveryReasonWhenNoneAccepts) {
     EXPECT_NE(message.find("direct: takes strides below 2147483648, got 3000000000"), std::string::npos) << message;
 }
 
-TEST(CudaPlan, RefusesOtherDirectionsAndBadProblemsBeforeItLooksForAGpu) {
-    const std::string direction = error_of([] { Plan(Problem::parse("ci2 co2 3x3x3 k2 bwd_data"), {}, 0); });
-    EXPECT_NE(direction.find("carries out fwd, got bwd_data"), std::string::npos) << direction;
+TEST(CudaPlan, RefusesBadProblemsBeforeItLooksForAGpu) {
+    const std::string epilogue =
+        error_of([] { Plan(Problem::parse("ci2 co2 3x3x3 k2 bwd_data"), Epilogue::parse("relu"), 0); });
+    EXPECT_EQ(epilogue, "an epilogue belongs to fwd, got 'relu' with bwd_data");
     const std::string problem = error_of([] { Plan(Problem::parse("ci3 co2 3x3x3 k2 g2"), {}, 0); });
     EXPECT_NE(problem.find("not divisible by groups 2"), std::string::npos) << problem;
 }

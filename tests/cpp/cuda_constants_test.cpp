@@ -53,7 +53,11 @@ std::set<std::string> printed_names() {
             add_names(names, tensorcore::pack_request(problem, tables, config, parcel).prelude);
         }
         add_names(names, cells_request(problem, choose_cell_tile(problem, kHopper.multiprocessors), {}, {}).prelude);
-        add_names(names, direct_request(problem, {}, {}).prelude);
+        for (const Direction direction : {Direction::fwd, Direction::bwd_data, Direction::bwd_weight}) {
+            Problem directed = problem;
+            directed.direction = direction;
+            add_names(names, direct_request(directed, {}, {}).prelude);
+        }
     }
     return names;
 }

@@ -4,6 +4,7 @@
 
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
 
@@ -75,11 +76,9 @@ TEST(Cells, IndexBeyond32BitsWhereASampleNeedsIt) {
     EXPECT_EQ(offset("n1 ci1 co1 1024x1024x1024 k2"), 64);
 }
 
-TEST(Direct, FindsTheFirstTapByTheInverseOfTheDilation) {
-    const KernelRequest request = direct_request(Problem::parse("ci2 co2 3x3x3 k3 s7x6x1 d3x4x5"), {}, {false, false});
-    for (const char* constant : {"kInverseD = 5", "kGcdD = 1", "kInverseH = 2", "kGcdH = 2", "kInverseW = 0"})
-        EXPECT_NE(request.prelude.find(constant), std::string::npos) << constant << " in\n" << request.prelude;
-}
+/// Large strides, many voxels, many channels and many groups.
+constexpr const char* kLarge[] = {"ci2 co2 3x3x3 k2 s2000000000 d1000000000", "n2 ci64 co64 512x512x512 k4 s2 p1",
+                                  "ci70000 co70000 3x3x3 k3", "n2 ci512 co512 8x16x16 k3 s2 p1 g512"};
 
 class DirectCompile : public NvrtcTest {
 protected:
@@ -121,8 +120,48 @@ TEST_F(DirectCompile, TakesWideAndLargeProblemsWithoutSpills) {
         expect_compiles(90, problem,
                         cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, {true, false}));
     }
-    const Problem large = Problem::parse("ci2 co2 3x3x3 k2 s2000000000 d1000000000");
-    expect_compiles(80, large, direct_request(large, {}, {true, false}));
+    for (const char* line : kLarge)
+        expect_compiles(80, Problem::parse(line), direct_request(Problem::parse(line), {}, {true, false}));
+}
+
+class DirectCompileGradients : public DirectCompile, public ::testing::WithParamInterface<Direction> {};
+
+/// Each problem in one dtype, layout and architecture, others in others.
+TEST_P(DirectCompileGradients, TakesTheProblemFileAndLargeProblemsWithoutSpills) {
+    constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f64, DType::f16};
+    std::vector<Problem> problems;
+    for (const char* line : kLarge) problems.push_back(Problem::parse(line));
+    const std::vector<Problem> listed = listed_problems();
+    for (size_t i = 1; i < listed.size(); i += 2 * sampled_every()) problems.push_back(listed[i]);
+    for (size_t i = 0; i < problems.size(); ++i) {
+        problems[i].dtype = kDTypes[i % 4];
+        problems[i].layout = i / 2 % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
+        problems[i].direction = GetParam();
+        expect_compiles(i % 3 == 0 ? 80 : 90, problems[i], direct_request(problems[i], {}, {false, false}));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DirectCompileGradients, ::testing::Values(Direction::bwd_data, Direction::bwd_weight),
+                         [](const auto& chosen) { return name(chosen.param); });
+
+TEST(Direct, TakesEveryDirection) {
+    for (const char* direction : {"fwd", "bwd_data", "bwd_weight"}) {
+        const Problem problem = Problem::parse(std::string("n2 ci6 co4 3x4x5 k3 s2 p1 g2 ") + direction);
+        EXPECT_EQ(reject_direct(problem, {}, testing::kHopper), "") << direction;
+        EXPECT_GT(direct_cost(problem, {}, testing::kHopper), 0) << direction;
+        EXPECT_EQ(direct_request(problem, {}, {false, false}).entry, std::string("direct_") + direction);
+        EXPECT_EQ(prepare_direct(problem, {}, testing::kHopper, "")->workspace_bytes(), 0U) << direction;
+    }
+}
+
+TEST(Direct, SaysHowItSums) {
+    const auto describe = [](const char* line) {
+        return prepare_direct(Problem::parse(line), {}, testing::kHopper, "")->describe();
+    };
+    EXPECT_EQ(describe("ci6 co3 3x4x5 k3 fwd"), "gathers one voxel x 3 channels in a thread");
+    EXPECT_EQ(describe("ci6 co3 3x4x5 k3 bwd_data"), "gathers one voxel x 4 channels in a thread");
+    EXPECT_EQ(describe("ci6 co3 3x4x5 k3 bwd_weight"), "sums one tap x 3 channels in a CTA, 8 threads along a row");
+    EXPECT_EQ(describe("ci6 co3 3x4x50 k3 bwd_weight"), "sums one tap x 3 channels in a CTA, 32 threads along a row");
 }
 
 } // namespace

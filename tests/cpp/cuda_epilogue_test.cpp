@@ -102,14 +102,13 @@ TEST(EpilogueSource, ReadsItsTensorsWhereTheyBelong) {
 TEST(OutputArgument, IsTheRowOfPointersThatTheKernelReads) {
     Arguments arguments;
     int places[5] = {};
-    arguments.dst = places;
     arguments.preactivation = places + 1;
     arguments.bias = places + 2;
     const std::vector<const void*> bare = {places, places + 1, places + 2, nullptr};
-    EXPECT_EQ(output_argument({}, arguments), bare);
+    EXPECT_EQ(output_argument({}, arguments, places), bare);
     arguments.operands = {places + 3, places + 4};
     const std::vector<const void*> full = {places, places + 1, places + 2, places + 3, places + 4};
-    EXPECT_EQ(output_argument(Epilogue::parse("channel_add residual_mul"), arguments), full);
+    EXPECT_EQ(output_argument(Epilogue::parse("channel_add residual_mul"), arguments, places), full);
 }
 
 using EpilogueCompile = NvrtcTest;

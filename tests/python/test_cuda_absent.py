@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tconv3d
 from tconv3d import _library, fallback
-from tconv3d.cli import bench_cuda
+from tconv3d.cli import bench_cuda, listed
 from tconv3d.problem import NamedProblem, Problem
 from test_cli import PROBLEM, run
 
@@ -60,6 +61,29 @@ def test_the_ops_know_the_sizes_on_a_gpu() -> None:
         dst = torch.ops.tconv3d.fwd(src, weight, None, [2] * 3, [0] * 3, [0] * 3, 1, [1] * 3, "relu", [])
     assert dst.device.type == "cuda"
     assert dst.shape == (1, 4, 7, 7, 7)
+
+
+@pytest.mark.parametrize("direction", ["bwd_data", "bwd_weight"])
+def test_explain_says_that_pytorch_computes_gradients(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TCONV3D_CUDA_IMPL", raising=False)
+    lines = torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0).splitlines()
+    (line,) = (line for line in lines if line.startswith("implementation"))
+    assert line.split(maxsplit=1)[1].startswith(f"PyTorch's operator: tconv3d's only kernel for {direction}, direct, ")
+    assert "TCONV3D_CUDA_IMPL=direct has it run" in line
+    with pytest.raises(RuntimeError, match=f"an epilogue belongs to fwd, got 'relu' with {direction}"):
+        torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "relu", 0)
+    # A plan is asked for, which needs a driver.
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct")
+    with pytest.raises(RuntimeError, match=re.escape(_library.cuda_machine()["driver"]["reason"])):
+        torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0)
+
+
+def test_commands_that_compile_and_tune_take_fwd() -> None:
+    options = Namespace(problems=[f"{PROBLEM} bwd_data"], dtype=None, layout=None)
+    with pytest.raises(ValueError, match=r"is bwd_data: this command takes fwd"):
+        listed.listed(options)
+    options.problems = [PROBLEM]
+    assert [case.problem.direction for case in listed.listed(options)] == ["fwd"]
 
 
 def test_doctor_goes_on() -> None:

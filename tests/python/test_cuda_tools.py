@@ -117,6 +117,9 @@ def test_the_command_line(tmp_path: Path) -> None:
     explained = in_a_process(run.format(["explain", "net_unet3_s2op1", "--device", "cuda", "--dtype", "bf16"]))
     assert "direct" in explained
     assert "TFLOP" in explained or "GFLOP" in explained
+    gradient = run.format(["explain", "n1 ci3 co5 4x4x4 k3 bwd_data", "--device", "cuda", "--no-measure"])
+    assert "PyTorch's operator: " in in_a_process(gradient)
+    assert "direct: gathers one voxel x 3 channels" in in_a_process(gradient, TCONV3D_CUDA_IMPL="direct")
     compiled = in_a_process(run.format(["precompile", "n1 ci3 co5 4x4x4 k3", "--dtype", "f32,bf16"]))
     assert "2/2" in compiled
     file = tmp_path / "bench.json"

@@ -133,18 +133,18 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kUseOutput", "the output of each use"},
         {"kUseTap", "its tap"},
         {"kThreadChannels", "output channels of a thread"},
-        {"kLanes", "threads that share a cell, a channel each"},
+        {"kLanes", "threads that share a cell, a channel each; direct bwd_weight: threads that share a row"},
         {"kSpace", "channels that tiles divide: a group's, or all"},
         {"kChunk", "input channels whose weights are staged together"},
         {"kSplitsChains", "whether each chunk is summed by itself"},
         {"kThreads", "threads of a CTA"},
 
         // ---- Direct ----
-        {"kGcdD", "the greatest common divisor of stride and dilation"},
-        {"kInverseD", "the inverse of dilation / gcd modulo stride / gcd"},
-        {"kCi", "input channels of a group"},
-        {"kCo", "output channels of a group"},
-        {"kBlock", "output channels of a thread"},
+        {"kWeightIn", "kernels of the weight from an input channel to the next"},
+        {"kWeightOut", "kernels of the weight from an output channel to the next"},
+        {"kSrcChannels", "bwd_weight: channels of a group of src"},
+        {"kDstChannels", "bwd_weight: channels of a group of dst"},
+        {"kBlock", "channels of a thread, or of a CTA in bwd_weight"},
     };
     return list;
 }

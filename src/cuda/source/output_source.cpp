@@ -127,10 +127,9 @@ std::string output_source(const Problem& problem, const Epilogue& epilogue, cons
         .str();
 }
 
-std::vector<const void*> output_argument(const Epilogue& epilogue, const Arguments& arguments) {
+std::vector<const void*> output_argument(const Epilogue& epilogue, const Arguments& arguments, void* out) {
     using Tensors = OutputTensors<void, 1>; // without room for operands, these are appended
-    const bool fwd = arguments.grad_src == nullptr;
-    const Tensors tensors = {fwd ? arguments.dst : arguments.grad_src, arguments.preactivation, arguments.bias, {}};
+    const Tensors tensors = {out, arguments.preactivation, arguments.bias, {}};
     std::vector<const void*> pointers(sizeof tensors / sizeof(void*) - 1);
     std::memcpy(pointers.data(), &tensors, pointers.size() * sizeof(void*));
     const size_t room = pointers.size() + static_cast<size_t>(operand_room(epilogue));

@@ -45,7 +45,7 @@ public:
         args.in = static_cast<const unsigned char*>(arguments.src);
         TensorMap map{};
         if (config().input.source != Source::global) map = encode_map(problem_, config(), arguments.src);
-        std::vector<const void*> output = output_argument(epilogue_, arguments);
+        std::vector<const void*> output = output_argument(epilogue_, arguments, arguments.dst);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
         launch(kernels_.get(arguments, stream), {config().schedule.ctas}, {config().threads()},
                kernel_arguments.data(), stream, device_.sm >= 90 && !own_weights ? Start::beside : Start::after);

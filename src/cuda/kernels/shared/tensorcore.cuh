@@ -1,11 +1,7 @@
 #pragma once
 
 // What host and device agree on about the tensor-core kernels. Both compile this file.
-#ifdef __CUDACC_RTC__
 #include "base/types.cuh"
-#else
-#include <cstdint>
-#endif
 
 namespace tconv3d::cuda::tensorcore {
 
