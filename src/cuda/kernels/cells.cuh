@@ -1,17 +1,12 @@
-// fwd by cells: a thread owns a block of kCellD x kCellH x kCellW outputs, multiples of the strides, so that each of
-// its outputs has a phase that is known at compile time, and reads each src voxel that they share once.
-// Output cell * m + b meets tap j at src (cell / stride) * m + delta, with delta = (b + padding - j * dilation) /
-// stride where that divides. The host lists the deltas, and what each serves: along D, and for the slice of one delta
-// along D, its pairs (output of the cell, tap).
+// Cells: a thread owns a block of kCellD x kCellH x kCellW outputs, which are multiples of the strides. So each of its
+// outputs has a phase that is known at compile time, and each input voxel that they share is read once.
 //
-// Neighbouring threads take neighbouring elements of dst. In channels-last kLanes threads share a cell, one channel
-// each; otherwise kLanes is 1. A thread has kThreadChannels channels, kLanes apart. A tile of channels, kLanes * kThreadChannels, belongs to
-// one group, or each lane to its own (kThreadChannels is 1 then).
+// Output (cell · m + b) meets tap j at input (cell / stride) · m + shift. The host lists the shifts along each dimension
+// and what each serves: pairs (output of the cell, tap), along D, and along H and W together for the slice of one shift.
 //
-// Constants from the host: kCell* kStride* kDeltas* kDelta*[] for D, H, W; kUseBegin[] kUseOutput[] kUseTap[] by voxel
-// of a slice, the same with D at the end along D; kKernelD, kPlaneTaps (along H and W); kInChannels kOutChannels (channels of
-// a group), kGroups, kThreadChannels, kLanes, kSpace, kChunk, kSplitsChains, kChannelsLast, kThreads; Offset and UnsignedOffset,
-// the types of positions in a sample; and what output.cuh needs.
+// Neighbouring threads take neighbouring outputs. In channels-last kLanes threads share a cell, one channel each;
+// otherwise kLanes is 1. A thread has kThreadChannels channels, kLanes apart. A tile of kLanes * kThreadChannels channels
+// belongs to one group, or each lane belongs to its own (kThreadChannels is 1 then).
 #include "shared/cells.cuh"
 #include "store/vectors.cuh"
 
@@ -20,7 +15,7 @@ namespace {
 using tconv3d::cuda::CellArguments;
 
 constexpr int kVolume = kCellD * kCellH * kCellW;
-constexpr int kSlice = kShiftsH * kShiftsW; // voxels of the window for one delta along D
+constexpr int kSlice = kShiftsH * kShiftsW; // voxels of the window for one shift along D
 constexpr int kTile = kLanes * kThreadChannels;
 constexpr int kTiles = (kSpace + kTile - 1) / kTile; // of the channels that tiles divide: a group's or all
 constexpr int kAllTiles = kGroups * kOutChannels / kSpace * kTiles;
@@ -49,7 +44,7 @@ struct Channels {
     }
 };
 
-/// Where a thread's cell lies in src: the voxel of delta 0.
+/// Where a thread's cell lies in the input: the voxel of shift 0.
 struct Window {
     Offset d, h, w;
     bool exists; ///< the thread has a cell
@@ -60,7 +55,7 @@ __device__ __forceinline__ bool is_index(Offset index, int64_t extent) {
     return static_cast<UnsignedOffset>(index) < static_cast<UnsignedOffset>(extent);
 }
 
-/// Loads one row of the window's slice, B-th along H, and those after it; what lies outside of src counts as zero.
+/// Loads one row of the window's slice, B-th along H, and those after it; what lies outside of the input counts as zero.
 /// `slice` points to the voxel (h, w) = (0, window.w).
 template <int B>
 __device__ __forceinline__ void load_rows(Compute (&voxels)[kSlice], const CellArguments& args, const Window& window,
