@@ -50,7 +50,7 @@ constexpr Case kCases[] = {
     {"n1 ci16 co72 3x6x16 k3 s2 p1 op1 bf16", "phases along H in turn"},
     {"n1 ci16 co12 3x5x8 k3 s2x1x1 p1x1x1 op1x0x0 f16", "phases along D"},
     {"n2 ci8 co8 3x5x16 k3x3x4 s2 p1 d2x1x1 tf32", "slices without taps"},
-    {"n1 ci16 co8 3x5x13 k3x3x2 p1x1x0 bf16", "rows that the copy engine does not take"},
+    {"n1 ci16 co8 3x5x13 k3x3x2 p1x1x0 bf16", "rows that TMA does not take"},
     {"n1 ci16 co8 2x4x24 k3x3x4 s1x1x2 p1 bf16", "rows that are cut", kCut},
     {"n1 ci16 co8 2x4x32 k3x3x3 p1x1x1 bf16", "the same, four voxels at once", kCut},
     {"n4 ci16 co8 2x4x6 k3 p1 f16", "images one behind the other", kImages},

@@ -126,7 +126,7 @@ struct TensorMap {
     int swizzle; // bytes of a row, 0 for none
 };
 
-/// Where the copy engine and tensor cores find what would be at an address.
+/// Where TMA and tensor cores find what would be at an address.
 inline uint32_t swizzled(uint32_t address, int row_bytes) {
     if (row_bytes == 0) return address;
     return address ^ (address >> 7 & static_cast<uint32_t>(row_bytes / 16 - 1)) << 4;
