@@ -147,16 +147,18 @@ INSTANTIATE_TEST_SUITE_P(All, DirectCompileGradients, ::testing::Values(Directio
 TEST(Direct, TakesEveryDirection) {
     for (const char* direction : {"fwd", "bwd_data", "bwd_weight"}) {
         const Problem problem = Problem::parse(std::string("n2 ci6 co4 3x4x5 k3 s2 p1 g2 ") + direction);
-        EXPECT_EQ(reject_direct(problem, {}, testing::kHopper), "") << direction;
-        EXPECT_GT(direct_cost(problem, {}, testing::kHopper), 0) << direction;
+        const Answer answer = answer_direct({problem, {}, testing::kHopper});
+        ASSERT_TRUE(answer.accepts()) << direction << ": " << answer.reason;
+        EXPECT_GT(answer.candidates.front().microseconds, 0) << direction;
+        EXPECT_EQ(answer.candidates.front().prepare()->workspace_bytes(), 0U) << direction;
         EXPECT_EQ(direct_request(problem, {}, {false, false}).entry, std::string("direct_") + direction);
-        EXPECT_EQ(prepare_direct(problem, {}, testing::kHopper, "")->workspace_bytes(), 0U) << direction;
     }
 }
 
 TEST(Direct, SaysHowItSums) {
     const auto describe = [](const char* line) {
-        return prepare_direct(Problem::parse(line), {}, testing::kHopper, "")->describe();
+        const Problem problem = Problem::parse(line);
+        return answer_direct({problem, {}, testing::kHopper}).candidates.front().prepare()->describe();
     };
     EXPECT_EQ(describe("ci6 co3 3x4x5 k3 fwd"), "gathers one voxel x 3 channels in a thread");
     EXPECT_EQ(describe("ci6 co3 3x4x5 k3 bwd_data"), "gathers one voxel x 4 channels in a thread");
