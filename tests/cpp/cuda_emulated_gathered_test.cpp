@@ -27,8 +27,7 @@ constexpr Traits operator|(Traits a, Traits b) {
 
 Traits traits_of(const Config& config, const TapTables& tables) {
     return (config.tile.images > 1 ? kImages : kPlain) | (config.plane.interleaved ? kInterleaved : kPlain) |
-           (config.tile.w < tables.q_count[2] ? kCut : kPlain) |
-           (config.pipeline.retains_slices ? kRetained : kPlain) |
+           (config.tile.w < tables.q_count[2] ? kCut : kPlain) | (config.pipeline.retains_slices ? kRetained : kPlain) |
            (config.store.way == Store::seamed_rows ? kSeams : kPlain) |
            (config.store.way == Store::bulk_rows ? kRanges : kPlain);
 }
@@ -61,8 +60,10 @@ constexpr Case kCases[] = {
     {"n4 ci16 co16 2x3x5 k3 p1 g2 f16 ndhwc", "groups"},
     {"n4 ci16 co7 2x3x6 k3 p1 f16 ndhwc", "images, an odd number of channels", kImages},
     {"n5 ci16 co72 3x8x8 k4 s2 p1 bf16 ndhwc", "images side by side in each row", kImages | kInterleaved},
-    {"n3 ci24 co13 3x6x7 k4x3x3 s2x1x1 p1 tf32 ndhwc", "the same in fp32, an odd number of channels", kImages | kInterleaved},
-    {"n3 ci56 co20 3x6x8 k4 s2 p1 bf16 ndhwc", "the same, 128 bytes of channels in a row, slices that stay", kImages | kInterleaved | kRetained},
+    {"n3 ci24 co13 3x6x7 k4x3x3 s2x1x1 p1 tf32 ndhwc", "the same in fp32, an odd number of channels",
+     kImages | kInterleaved},
+    {"n3 ci56 co20 3x6x8 k4 s2 p1 bf16 ndhwc", "the same, 128 bytes of channels in a row, slices that stay",
+     kImages | kInterleaved | kRetained},
     {"n2 ci64 co16 2x4x5 k2x3x3 tf32 ndhwc", "the same, images one behind the other", kImages | kRetained},
     {"n1 ci8 co8 2x3x8 k1 p1 tf32", "padding beyond the kernel"},
     {"n1 ci16 co72 3x5x16 k3 s2 p1 bf16", "rows of odd length in 16 bits"},

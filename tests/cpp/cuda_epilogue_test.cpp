@@ -3,9 +3,9 @@
 #include <functional>
 #include <limits>
 
+#include "cuda/kernels/finish/steps.cuh"
 #include "cuda/runtime/compile.hpp"
 #include "cuda/source/output_source.hpp"
-#include "cuda/kernels/finish/steps.cuh"
 #include "nvrtc_test.hpp"
 
 namespace tconv3d::cuda {

@@ -222,8 +222,7 @@ TEST_F(OnGpu, EveryImplementationEqualsTheReferenceOnIntegers) {
             const std::vector<Result> expected = execution.run_reference();
             for (const Family& family : families()) {
                 if (!family.answer({problem, epilogue, device(0)}).accepts()) continue;
-                EXPECT_EQ(differences(execution.run(family), expected), "")
-                    << family.name << ": " << problem.str();
+                EXPECT_EQ(differences(execution.run(family), expected), "") << family.name << ": " << problem.str();
             }
         }
 }

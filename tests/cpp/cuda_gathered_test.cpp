@@ -2,8 +2,8 @@
 // compiles what selection can choose, without spills and without serialised wgmmas.
 #include <algorithm>
 
-#include "cuda/tensorcore/families.hpp"
 #include "cuda/tensorcore/choice.hpp"
+#include "cuda/tensorcore/families.hpp"
 #include "cuda/tensorcore/gathered/tiles.hpp"
 #include "cuda/tensorcore/source.hpp"
 #include "made_up_devices.hpp"
@@ -26,7 +26,8 @@ std::vector<Problem> gathered_modes(const Problem& listed) {
     return list;
 }
 
-/// Where the output of a voxel of the tile is summed: counted as in schedule/positions.cuh, in columns through all products.
+/// Where the output of a voxel of the tile is summed: counted as in schedule/positions.cuh, in columns through all
+/// products.
 int64_t column_of(const Config& config, int64_t image, int64_t row, int64_t column) {
     if (config.plane.interleaved) return (row * config.tile.images + image) * 8 + column;
     return (image * config.plane.rows + row) * config.plane.pitch + column;
@@ -54,7 +55,8 @@ void expect_rows_stored(const Problem& problem, const Config& config, const std:
     if (config.store.way == Store::bulk_rows) {
         const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
         EXPECT_GE(row, 32) << where << ": no aligned vector between the ends";
-        EXPECT_GE(config.store.channel_bytes, 15 + config.tile.h * problem.stride[1] * row + 14) << where << ": loads another channel";
+        EXPECT_GE(config.store.channel_bytes, 15 + config.tile.h * problem.stride[1] * row + 14)
+            << where << ": loads another channel";
         EXPECT_EQ(config.store.channel_bytes % 16, 0) << where;
     } else if (config.store.passes_shared_memory()) {
         const int64_t positions = config.tile.w + config.tile.w % 2;
@@ -68,7 +70,8 @@ void expect_rows_stored(const Problem& problem, const Config& config, const std:
 
 void expect_within_limits(const Problem& problem, const TapTables& tables, const Config& config) {
     const std::string where = problem.str() + ", " + config.name();
-    const int64_t columns = config.products.m_tiles * config.products.columns, halo_h = tables.halo(1), halo_w = tables.halo(2);
+    const int64_t columns = config.products.m_tiles * config.products.columns, halo_h = tables.halo(1),
+                  halo_w = tables.halo(2);
     EXPECT_GT(config.schedule.clocks, 0) << where;
     EXPECT_LE(config.pipeline.shared_bytes, kHopper.shared_memory_per_block) << where;
     EXPECT_LE(config.products.columns, 256) << where;
@@ -76,9 +79,13 @@ void expect_within_limits(const Problem& problem, const TapTables& tables, const
     EXPECT_LT(column_of(config, config.tile.images - 1, config.tile.h - 1, config.tile.w - 1), columns) << where;
     const int64_t last = (columns / 8 - 1) * config.core_stride() + 7;
     EXPECT_GT(config.plane.positions, last + halo_h * config.row_pitch() + halo_w) << where << ": reads past its plane";
-    EXPECT_GE(config.plane.positions, config.tile.images * config.plane.rows * config.plane.pitch + config.plane.tail) << where;
-    EXPECT_LE(std::max({config.plane.pitch, config.plane.rows, config.input.raw_pitch, config.tile.images}), 256) << where << ": no TMA box";
-    EXPECT_GE(config.input.box_rows * config.input.boxes, config.input.source == Source::whole_rows ? config.plane.rows : 0) << where;
+    EXPECT_GE(config.plane.positions, config.tile.images * config.plane.rows * config.plane.pitch + config.plane.tail)
+        << where;
+    EXPECT_LE(std::max({config.plane.pitch, config.plane.rows, config.input.raw_pitch, config.tile.images}), 256)
+        << where << ": no TMA box";
+    EXPECT_GE(config.input.box_rows * config.input.boxes,
+              config.input.source == Source::whole_rows ? config.plane.rows : 0)
+        << where;
     expect_reads_zeros(problem, tables, config, where);
     expect_rows_stored(problem, config, where);
     if (config.pipeline.retains_slices) {
@@ -90,10 +97,14 @@ void expect_within_limits(const Problem& problem, const TapTables& tables, const
     const int64_t depth = item_depth(tables, config);
     EXPECT_EQ(args.shares.whole_items * depth + args.shares.rest, item_count(problem, tables, config) * depth) << where;
     EXPECT_GE(config.schedule.ctas * config.schedule.share, args.shares.rest) << where << ": steps are left over";
-    EXPECT_EQ(config.store.way == Store::seamed_rows || config.store.way == Store::bulk_rows ? config.schedule.share % problem.stride[1] : 0, 0)
+    EXPECT_EQ(config.store.way == Store::seamed_rows || config.store.way == Store::bulk_rows
+                  ? config.schedule.share % problem.stride[1]
+                  : 0,
+              0)
         << where << ": rows that meet are of two CTAs";
     EXPECT_LE(config.schedule.ctas, kHopper.multiprocessors) << where;
-    const bool all_have_work = args.shares.whole_items >= config.schedule.ctas || (config.schedule.ctas - 1) * config.schedule.share < args.shares.rest;
+    const bool all_have_work = args.shares.whole_items >= config.schedule.ctas ||
+                               (config.schedule.ctas - 1) * config.schedule.share < args.shares.rest;
     EXPECT_TRUE(all_have_work) << where << ": a CTA has none";
 }
 
@@ -103,7 +114,8 @@ TEST(GatheredConfig, StaysWithinTheMachine) {
             for (const Problem& problem : gathered_modes(listed)) {
                 const TapTables tables =
                     best_tilings(problem, kHopper, Engine::wgmma, Form::gathered, 1).front().tables;
-                each_gathered_config(problem, tables, kHopper, [&](const Config& config) { expect_within_limits(problem, tables, config); });
+                each_gathered_config(problem, tables, kHopper,
+                                     [&](const Config& config) { expect_within_limits(problem, tables, config); });
             }
 }
 
@@ -123,7 +135,9 @@ TEST(GatheredConfig, RejectionsNameTheValues) {
 TEST(GatheredConfig, IsChosenForManyChannels) {
     const auto cheaper = [](const char* line) {
         const Problem problem = Problem::parse(line);
-        const auto cost = [&](auto answer) { return answer({problem, {}, kHopper, 1}).candidates.front().microseconds; };
+        const auto cost = [&](auto answer) {
+            return answer({problem, {}, kHopper, 1}).candidates.front().microseconds;
+        };
         return cost(answer_gathered) < cost(answer_streamed);
     };
     EXPECT_TRUE(cheaper("n16 ci64 co128 16x32x32 k5 tf32"));
@@ -143,7 +157,8 @@ TEST_F(GatheredCompile, TakesTheBaselines) {
             if (index++ % step != 0) continue;
             const auto [tables, config] = best_tilings(problem, kHopper, Engine::wgmma, Form::gathered, 1).front();
             const bool has_bias = index / step % 2 == 0;
-            const Compiled kernel = compile_for(kHopper.sm, kernel_request(problem, tables, config, {}, {has_bias, false}));
+            const Compiled kernel =
+                compile_for(kHopper.sm, kernel_request(problem, tables, config, {}, {has_bias, false}));
             testing::expect_fits(kernel, problem, Engine::wgmma, problem.str() + ", " + config.name());
         }
     }

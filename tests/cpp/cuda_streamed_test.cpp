@@ -45,7 +45,8 @@ int64_t last_row_position(const Config& config) {
         if (config.plane.blocks_w > 0) {
             const int64_t blocks = config.plane.blocks_h * config.plane.blocks_w;
             if (m / blocks >= config.tile.images) break;
-            first = (m / blocks * config.plane.rows + m % blocks / config.plane.blocks_w * 8) * config.plane.pitch + m % config.plane.blocks_w * 8;
+            first = (m / blocks * config.plane.rows + m % blocks / config.plane.blocks_w * 8) * config.plane.pitch +
+                    m % config.plane.blocks_w * 8;
         }
         last = std::max(last, first + 7 * config.core_stride() + 7);
     }
@@ -56,9 +57,13 @@ void expect_covers_its_voxels(const Config& config, const std::string& where) {
     if (config.plane.blocks_w > 0) {
         EXPECT_LE(config.tile.w, config.plane.blocks_w * 8) << where;
         EXPECT_LE(config.tile.h, config.plane.blocks_h * 8) << where;
-        EXPECT_LE(config.tile.images * config.plane.blocks_h * config.plane.blocks_w, config.products.m_tiles * config.products.warpgroups) << where;
+        EXPECT_LE(config.tile.images * config.plane.blocks_h * config.plane.blocks_w,
+                  config.products.m_tiles * config.products.warpgroups)
+            << where;
     } else {
-        EXPECT_LE(((config.tile.images - 1) * config.plane.rows + config.tile.h - 1) * config.plane.pitch + config.tile.w, config.products.m_tiles * config.products.warpgroups * 64)
+        EXPECT_LE(((config.tile.images - 1) * config.plane.rows + config.tile.h - 1) * config.plane.pitch +
+                      config.tile.w,
+                  config.products.m_tiles * config.products.warpgroups * 64)
             << where;
     }
     EXPECT_GE(config.products.warpgroups, 1) << where;
@@ -74,7 +79,8 @@ void expect_shares_are_all(const Problem& problem, const TapTables& tables, cons
               item_count(problem, tables, config) * item_depth(tables, config))
         << where;
     EXPECT_GE(config.schedule.ctas * config.schedule.share, args.shares.rest) << where << ": slices are left over";
-    const bool all_have_work = args.shares.whole_items > 0 || (config.schedule.ctas - 1) * config.schedule.share < args.shares.rest;
+    const bool all_have_work =
+        args.shares.whole_items > 0 || (config.schedule.ctas - 1) * config.schedule.share < args.shares.rest;
     EXPECT_TRUE(all_have_work) << where;
 }
 
@@ -91,7 +97,8 @@ void expect_within_limits(const Problem& problem, Engine engine) {
     EXPECT_EQ(config.input.steps % config.products.summed_steps, 0) << where;
     EXPECT_GE(config.plane.pitch, config.tile.w + tables.shift_max[2] - tables.shift_min[2]) << where;
     EXPECT_GE(config.plane.rows, config.tile.h + tables.shift_max[1] - tables.shift_min[1]) << where;
-    EXPECT_LE(std::max({config.plane.pitch, config.plane.rows, config.input.raw_pitch, config.tile.images}), 256) << where << ": no TMA box";
+    EXPECT_LE(std::max({config.plane.pitch, config.plane.rows, config.input.raw_pitch, config.tile.images}), 256)
+        << where << ": no TMA box";
     EXPECT_EQ(config.input.raw_pitch * bytes_per_element(problem.dtype) % 16, 0) << where;
     EXPECT_GE(config.plane.positions, last_row_position(config) + reach + 1) << where << ": reads past its plane";
     expect_shares_are_all(problem, tables, config, where);

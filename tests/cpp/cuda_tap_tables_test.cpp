@@ -75,8 +75,8 @@ TEST(TapTables, ShiftsServeEveryTapOfThePlaneOnce) {
             const TapTables tables(problem, rows);
             std::set<std::pair<int64_t, int64_t>> taps;
             for (size_t set = 0; set < tables.plane.row_sets.size(); ++set) {
-                const int64_t last =
-                    set + 1 < tables.plane.row_sets.size() ? tables.plane.row_sets[set + 1].first_pass : tables.plane.pass_count();
+                const int64_t last = set + 1 < tables.plane.row_sets.size() ? tables.plane.row_sets[set + 1].first_pass
+                                                                            : tables.plane.pass_count();
                 for (int64_t pass = tables.plane.row_sets[set].first_pass; pass < last; ++pass)
                     expect_taps_of_pass(problem, tables, tables.plane.row_sets[set].phase,
                                         tables.plane.passes[static_cast<size_t>(pass)], taps);

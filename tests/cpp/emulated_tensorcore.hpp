@@ -49,8 +49,8 @@ inline std::string host_products(const std::string& statement, const std::string
     return calls;
 }
 
-/// A statement of the prelude for the host. Accumulators of the gathered form need no names there, and are not read from
-/// them.
+/// A statement of the prelude for the host. Accumulators of the gathered form need no names there, and are not read
+/// from them.
 inline std::string host_statement(const std::string& statement, const std::string& word) {
     if (statement.find("wgmma") != std::string::npos) return host_products(statement, word);
     return statement.find("mov.f32 acc") != std::string::npos ? "clear(acc);\n" : "";
@@ -86,9 +86,9 @@ public:
             cuda::tensorcore::kernel_request(problem, tables, config, {}, {true, saves_preactivation});
         const auto parcel = cuda::tensorcore::pack_parcel(problem, config, small_hopper());
         emulator_.write("prelude.hpp", host_prelude(request.prelude, problem));
-        emulator_.write("kernel.hpp", "#include \"" + request.file + "\"\n#define KERNEL_ENTRY " + request.entry + "\n");
-        emulator_.write("pack_prelude.hpp",
-                        cuda::tensorcore::pack_request(problem, tables, config, parcel).prelude);
+        emulator_.write("kernel.hpp",
+                        "#include \"" + request.file + "\"\n#define KERNEL_ENTRY " + request.entry + "\n");
+        emulator_.write("pack_prelude.hpp", cuda::tensorcore::pack_request(problem, tables, config, parcel).prelude);
         emulator_.write("launch.hpp", launch_source(problem, tiling));
     }
 
@@ -116,8 +116,7 @@ private:
                ";\nconstexpr bool kMapRounds = " + (problem.math == MathMode::tf32 ? "true" : "false") + ";\n" +
                constant("kMapSwizzle", shape.swizzle) + constant("kPackedBytes", packed * 4) +
                constant("kPackGridX", grid.x) + constant("kPackGridY", grid.y) +
-               constant("kPackThreads", cuda::tensorcore::kPackThreads) +
-               constant("kGrid", config.schedule.ctas);
+               constant("kPackThreads", cuda::tensorcore::kPackThreads) + constant("kGrid", config.schedule.ctas);
     }
 
     Emulator emulator_;

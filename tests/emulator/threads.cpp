@@ -1,5 +1,5 @@
-// A kernel whose threads work by themselves, as tensorcore.cpp runs those for tensor cores. launch.hpp says which: KERNEL_FILE,
-// KERNEL_ENTRY, and KERNEL_ARGUMENTS, the type of what it takes beside Output.
+// A kernel whose threads work by themselves, as tensorcore.cpp runs those for tensor cores. launch.hpp says which:
+// KERNEL_FILE, KERNEL_ENTRY, and KERNEL_ARGUMENTS, the type of what it takes beside Output.
 #include "device.hpp"
 
 #undef __shared__

@@ -87,10 +87,8 @@ class CellsKernel final : public Kernel {
 public:
     CellsKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const CellTile& tile)
         : epilogue_(epilogue), tile_(tile),
-          kernels_(device,
-                   [problem, tile, epilogue](const ResultForm& form) {
-                       return cells_request(problem, tile, epilogue, form);
-                   }),
+          kernels_(device, [problem, tile,
+                            epilogue](const ResultForm& form) { return cells_request(problem, tile, epilogue, form); }),
           args_(cells_arguments(problem, tile)), row_bytes_(tile.cell[2] * bytes_per_element(problem.dtype)) {}
 
     size_t workspace_bytes() const override { return 0; }

@@ -25,10 +25,8 @@ class DirectCorrelation final : public Kernel {
 public:
     DirectCorrelation(const Problem& problem, const Epilogue& epilogue, const Device& device)
         : direction_(problem.direction), epilogue_(epilogue),
-          kernels_(device,
-                   [problem, epilogue](const ResultForm& form) {
-                       return direct_correlation_request(problem, epilogue, form);
-                   }),
+          kernels_(device, [problem, epilogue](
+                               const ResultForm& form) { return direct_correlation_request(problem, epilogue, form); }),
           args_(direct_correlation_arguments(problem)), block_(direct_thread_channels(problem)) {}
 
     size_t workspace_bytes() const override { return 0; }
@@ -61,7 +59,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<Kernel> prepare_direct_correlation(const Problem& problem, const Epilogue& epilogue, const Device& device) {
+std::unique_ptr<Kernel> prepare_direct_correlation(const Problem& problem, const Epilogue& epilogue,
+                                                   const Device& device) {
     return std::make_unique<DirectCorrelation>(problem, epilogue, device);
 }
 

@@ -29,7 +29,8 @@ double cost(const Problem& problem, const Device& device) {
     double work = problem.flops() / flops_per_microsecond;
     if (problem.direction != Direction::bwd_weight) {
         // The 64-bit index arithmetic of a voxel, about 500 instructions.
-        const double voxels = static_cast<double>(out_elements(problem)) / static_cast<double>(direct_thread_channels(problem));
+        const double voxels =
+            static_cast<double>(out_elements(problem)) / static_cast<double>(direct_thread_channels(problem));
         const double voxels_per_microsecond = 1.5e5 * device.multiprocessors / 132;
         work += voxels / voxels_per_microsecond;
     }

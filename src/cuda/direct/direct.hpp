@@ -26,7 +26,8 @@ VoxelExtents voxel_extents(const Extents& extents);
 
 // ---- fwd and bwd_data: a correlation ----
 
-std::unique_ptr<Kernel> prepare_direct_correlation(const Problem& problem, const Epilogue& epilogue, const Device& device);
+std::unique_ptr<Kernel> prepare_direct_correlation(const Problem& problem, const Epilogue& epilogue,
+                                                   const Device& device);
 KernelRequest direct_correlation_request(const Problem& problem, const Epilogue& epilogue, const ResultForm& form);
 /// All but the tensors.
 DirectCorrelationArguments direct_correlation_arguments(const Problem& problem);

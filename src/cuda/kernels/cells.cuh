@@ -1,12 +1,13 @@
 // Cells: a thread owns a block of kCellD x kCellH x kCellW outputs, which are multiples of the strides. So each of its
 // outputs has a phase that is known at compile time, and each input voxel that they share is read once.
 //
-// Output (cell · m + b) meets tap j at input (cell / stride) · m + shift. The host lists the shifts along each dimension
-// and what each serves: pairs (output of the cell, tap), along D, and along H and W together for the slice of one shift.
+// Output (cell · m + b) meets tap j at input (cell / stride) · m + shift. The host lists the shifts along each
+// dimension and what each serves: pairs (output of the cell, tap), along D, and along H and W together for the slice of
+// one shift.
 //
 // Neighbouring threads take neighbouring outputs. In channels-last kLanes threads share a cell, one channel each;
-// otherwise kLanes is 1. A thread has kThreadChannels channels, kLanes apart. A tile of kLanes * kThreadChannels channels
-// belongs to one group, or each lane belongs to its own (kThreadChannels is 1 then).
+// otherwise kLanes is 1. A thread has kThreadChannels channels, kLanes apart. A tile of kLanes * kThreadChannels
+// channels belongs to one group, or each lane belongs to its own (kThreadChannels is 1 then).
 #include "shared/cells.cuh"
 #include "store/vectors.cuh"
 
@@ -55,8 +56,8 @@ __device__ __forceinline__ bool is_index(Offset index, int64_t extent) {
     return static_cast<UnsignedOffset>(index) < static_cast<UnsignedOffset>(extent);
 }
 
-/// Loads one row of the window's slice, B-th along H, and those after it; what lies outside of the input counts as zero.
-/// `slice` points to the voxel (h, w) = (0, window.w).
+/// Loads one row of the window's slice, B-th along H, and those after it; what lies outside of the input counts as
+/// zero. `slice` points to the voxel (h, w) = (0, window.w).
 template <int B>
 __device__ __forceinline__ void load_rows(Compute (&voxels)[kSlice], const CellArguments& args, const Window& window,
                                           const Storage* slice, bool exists) {
@@ -65,7 +66,8 @@ __device__ __forceinline__ void load_rows(Compute (&voxels)[kSlice], const CellA
         const Storage* const row = slice + h * (static_cast<Offset>(args.in_extents.w) * kVoxelStride);
         const bool row_exists = exists && is_index(h, args.in_extents.h);
         Pack<Storage, kVector> own{};
-        if constexpr (kVector > 1) own = load_readonly_if<kVector>(row_exists && is_index(window.w, args.in_extents.w), row);
+        if constexpr (kVector > 1)
+            own = load_readonly_if<kVector>(row_exists && is_index(window.w, args.in_extents.w), row);
 #pragma unroll
         for (int c = 0; c < kShiftsW; ++c) {
             Compute& voxel = voxels[B * kShiftsW + c];
@@ -149,7 +151,8 @@ __device__ __forceinline__ void stage_weights(Compute* staged, const CellArgumen
         const int tap = index % kTaps, place = index / kTaps % kTile, chunk = index / (kTaps * kTile);
         const int channel = channels.first + place, ci = first + chunk;
         const bool exists = channel < channels.end && ci < kInChannels;
-        const int64_t row = (static_cast<int64_t>(channel / kOutChannels) * kInChannels + ci) * kOutChannels + channel % kOutChannels;
+        const int64_t row =
+            (static_cast<int64_t>(channel / kOutChannels) * kInChannels + ci) * kOutChannels + channel % kOutChannels;
         staged[(chunk * kKernelD + tap / kPlaneTaps) * kPlane + tap % kPlaneTaps * kTile + place] =
             exists ? load_readonly(static_cast<const Storage*>(args.weight) + row * kTaps + tap) : Compute(0);
     }
@@ -208,11 +211,13 @@ __device__ __forceinline__ void store_cell(const CellArguments& args, const Outp
     for (int first = 0; first < kVolume; first += kRow) {
         const Offset at_d = d + first / (kCellH * kCellW), at_h = h + first / kCellW % kCellH,
                      at_w = w + first % kCellW;
-        if (at_d >= static_cast<Offset>(args.out_extents.d) || at_h >= static_cast<Offset>(args.out_extents.h)) continue;
+        if (at_d >= static_cast<Offset>(args.out_extents.d) || at_h >= static_cast<Offset>(args.out_extents.h))
+            continue;
         const Offset rest = static_cast<Offset>(args.out_extents.w) - at_w;
         if (rest <= 0) continue;
         const int64_t plane = kChannelsLast ? n : n * kAllOutChannels + channel;
-        const int64_t voxel = ((plane * args.out_extents.d + at_d) * args.out_extents.h + at_h) * args.out_extents.w + at_w;
+        const int64_t voxel =
+            ((plane * args.out_extents.d + at_d) * args.out_extents.h + at_h) * args.out_extents.w + at_w;
         const int64_t index = kChannelsLast ? voxel * kAllOutChannels + channel : voxel;
         Fragment<kRow, 0, int64_t> row{{}, {bias}, channel, index};
 #pragma unroll
@@ -232,9 +237,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         const int64_t n = item / args.blocks / kAllTiles;
         const Channels channels(static_cast<int>(item / args.blocks % kAllTiles));
         const int own = channels.first + lane < channels.end ? channels.first + lane : channels.end - 1;
-        const Storage* const channel =
-            static_cast<const Storage*>(args.in) + n * kAllInChannels * in_voxels +
-            own / kOutChannels * kInChannels * channel_stride;
+        const Storage* const channel = static_cast<const Storage*>(args.in) + n * kAllInChannels * in_voxels +
+                                       own / kOutChannels * kInChannels * channel_stride;
 
         const Offset cell = static_cast<Offset>(item % args.blocks) * (kThreads / kLanes) + threadIdx.x / kLanes;
         const Offset cells_w = static_cast<Offset>(args.cells.w), cells_h = static_cast<Offset>(args.cells.h);

@@ -14,7 +14,7 @@ using namespace tconv3d::cuda;
 
 constexpr int64_t kPlaneTaps = int64_t{1} * kKernelH * kKernelW, kTaps = kKernelD * kPlaneTaps;
 constexpr int kBlocks = (kDstChannels + kBlock - 1) / kBlock; // of a group
-constexpr int kRows = kThreads / kLanes;             // that a CTA sums at a time
+constexpr int kRows = kThreads / kLanes;                      // that a CTA sums at a time
 
 /// A tensor of kChannels channels.
 template <int kChannels>
@@ -149,7 +149,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
             const Channels channels(int64_t{1} * (ci / kSrcChannels) * kBlocks + pair % kBlocks);
             sum_products(totals, args, ci, channels, tap);
             const int64_t co = channels.first % kDstChannels;
-            store_sums(args.grad_weight, (int64_t{1} * ci * kDstChannels + co) * kTaps + tap, kTaps, totals, channels.count);
+            store_sums(args.grad_weight, (int64_t{1} * ci * kDstChannels + co) * kTaps + tap, kTaps, totals,
+                       channels.count);
         } else {
             const Channels channels(item - kWeights);
             sum_gradients(totals, args, channels);

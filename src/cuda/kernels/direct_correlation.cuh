@@ -1,7 +1,7 @@
 #pragma once
 
-// fwd and bwd_data as plain correlations: a thread sums one voxel of kBlock result channels. It takes every problem, in 64-bit
-// indexes, and needs no table: the taps of a voxel follow from its index (shared/tap_progression.cuh).
+// fwd and bwd_data as plain correlations: a thread sums one voxel of kBlock result channels. It takes every problem, in
+// 64-bit indexes, and needs no table: the taps of a voxel follow from its index (shared/tap_progression.cuh).
 #include "finish/finish.cuh"
 #include "shared/direct_arguments.cuh"
 #include "shared/tap_progression.cuh"
@@ -59,20 +59,22 @@ __device__ __forceinline__ void add_tap(Compute (&sums)[kBlock], const Storage* 
 }
 
 template <typename Taps>
-__device__ __forceinline__ void sum_taps(Compute (&sums)[kBlock], const DirectCorrelationArguments& args, const Item& item,
-                                         int channels) {
+__device__ __forceinline__ void sum_taps(Compute (&sums)[kBlock], const DirectCorrelationArguments& args,
+                                         const Item& item, int channels) {
     constexpr Taps kD(kKernelD, kStrideD, kPaddingD, kDilationD);
     constexpr Taps kH(kKernelH, kStrideH, kPaddingH, kDilationH);
     constexpr Taps kW(kKernelW, kStrideW, kPaddingW, kDilationW);
     const VoxelExtents& extents = args.in_extents;
-    const TapRange range_d = kD.at(item.d, extents.d), range_h = kH.at(item.h, extents.h), range_w = kW.at(item.w, extents.w);
+    const TapRange range_d = kD.at(item.d, extents.d), range_h = kH.at(item.h, extents.h),
+                   range_w = kW.at(item.w, extents.w);
     const int64_t voxels = extents.d * extents.h * extents.w;
     const int64_t voxel_stride = kChannelsLast ? int64_t{1} * kGroups * kInChannels : 1;
     const int64_t channel_stride = kChannelsLast ? 1 : voxels;
     const Storage* const in = static_cast<const Storage*>(args.in) + item.n * kGroups * kInChannels * voxels +
                               int64_t{1} * item.group * kInChannels * channel_stride;
-    const Storage* const weight = static_cast<const Storage*>(args.weight) +
-                                  (int64_t{1} * item.group * kInChannels * kOutChannels + int64_t{1} * item.first * kWeightOut) * kTaps;
+    const Storage* const weight =
+        static_cast<const Storage*>(args.weight) +
+        (int64_t{1} * item.group * kInChannels * kOutChannels + int64_t{1} * item.first * kWeightOut) * kTaps;
     for (int64_t a = 0; a < range_d.count; ++a) {
         const int64_t d = range_d.in - a * kD.in_back(), tap_d = range_d.tap + a * kD.tap_step();
         for (int64_t b = 0; b < range_h.count; ++b) {

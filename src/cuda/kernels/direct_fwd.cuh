@@ -1,5 +1,5 @@
-// fwd as a plain correlation: dst[n, co, o] sums src[n, ci, i] · weight[ci, co, j] over the input channels of the group and
-// the taps j that reach o.
+// fwd as a plain correlation: dst[n, co, o] sums src[n, ci, i] · weight[ci, co, j] over the input channels of the group
+// and the taps j that reach o.
 #include "direct_correlation.cuh"
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)

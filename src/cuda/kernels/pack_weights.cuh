@@ -1,8 +1,8 @@
 // Packs the weight for the tensor-core kernels: rounded to tf32, or split in two such parts, or as it is in 16 bits.
 // For each group, tile of output channels, rotation and stage there is one block for each tap (h, w) of the plane, k
-// step and part, in the order in which tensor cores read K-major operands: core matrices of 8 rows × 16 bytes, two along
-// k, then along the rows. A row is (slot of a ring, output channel). With Packing::one_rotation only the first rotation
-// is packed, and in a group of taps the same eight rows of all blocks lie together.
+// step and part, in the order in which tensor cores read K-major operands: core matrices of 8 rows × 16 bytes, two
+// along k, then along the rows. A row is (slot of a ring, output channel). With Packing::one_rotation only the first
+// rotation is packed, and in a group of taps the same eight rows of all blocks lie together.
 //
 // A CTA packs some k steps of input channels, some output channels and some taps along D. It reads these weights into
 // shared memory, many of which are neighbours, and makes all core matrices from there.
@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kPlaneTaps = kKernelH * kKernelW;
 constexpr int kPackTaps = kPackTapsD * kPlaneTaps;
-constexpr int kPackChannels = 4 * kLaneChannels; // output channels of a CTA: the rows of a core matrix are some of these
+constexpr int kPackChannels =
+    4 * kLaneChannels; // output channels of a CTA: the rows of a core matrix are some of these
 constexpr int kAllSteps = kChunks * kSteps, kAllPassTaps = kPasses * kPassTaps;
 constexpr int kSlots = kWeightRows / kTileChannels, kPackedRotations = kRotatesCopies ? 1 : kRotations;
 using Element = typename Unsigned<sizeof(Storage)>::Type;
@@ -154,8 +155,8 @@ __device__ uint32_t packed_word(uint32_t from, int part) {
     }
 }
 
-/// The output channel of a row. Where a lane stores neighbouring channels, these are its columns of several blocks of 8,
-/// or its two rows.
+/// The output channel of a row. Where a lane stores neighbouring channels, these are its columns of several blocks of
+/// 8, or its two rows.
 __device__ int channel_of_row(int row) {
     if constexpr (kGathered && kChannelsLast) return row % 8 * 2 + row / 8;
     return row % 8 / 2 * kLaneChannels + row / 8 * 2 + row % 2;
@@ -190,7 +191,8 @@ __device__ void pack_cores(const PackItem& item, uint32_t shared, uint32_t* pack
         const int64_t group = stage * (kSteps * kParts * kAllPassTaps) + kTapBlock[tap];
         const int block = (all_step % kSteps * kParts + part) * kTapGroupTaps[tap] + kTapIndex[tap];
         const int eight = (slot * kTileChannels + item.block * kPackChannels) / 8 + row / 8;
-        const int at = kRotatesCopies ? eight * (kSteps * kParts * kTapGroupTaps[tap]) + block : block * kEights + eight;
+        const int at =
+            kRotatesCopies ? eight * (kSteps * kParts * kTapGroupTaps[tap]) + block : block * kEights + eight;
         reinterpret_cast<CoreRow*>(packed)[(group * kEights + at) * 16 + core * 8 + row % 8] = words;
     }
 }

@@ -1,7 +1,7 @@
 // The streamed form (docs/design.md). A CTA owns a tile of positions q of a plane and some output channels, and walks
 // the input slices. Each slice multiplies, for every tap (h, w), the weights of all taps along D at once: the
-// accumulators hold one slot for each open output slice, a ring of them for each D phase. When a slice is done, one slot
-// of each D phase is finished: it gets bias and epilogue, is stored and cleared.
+// accumulators hold one slot for each open output slice, a ring of them for each D phase. When a slice is done, one
+// slot of each D phase is finished: it gets bias and epilogue, is stored and cleared.
 //
 // The constants are those of cuda/source/constants.cpp; the engine is wgmmas<Group>() or multiply_fragments().
 #include "load/own_weights.cuh"

@@ -1,7 +1,7 @@
+#include "cuda/tensorcore/families.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
 #include "cuda/select/family.hpp"
-#include "cuda/tensorcore/families.hpp"
 
 namespace tconv3d::cuda {
 

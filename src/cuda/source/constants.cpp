@@ -2,6 +2,7 @@
 
 namespace tconv3d::cuda {
 
+// One table, as long as there are constants: a reader looks a name up here.
 const std::vector<ConstantMeaning>& constant_meanings() {
     static const std::vector<ConstantMeaning> list = {
         // ---- The problem ----

@@ -58,7 +58,7 @@ std::string operand_source(const Step& step) {
     return "load(static_cast<const Storage*>(operands[" + std::to_string(step.operand) + "]) + " + place + ")";
 }
 
-/// The value of the step at `x`. The functions are those of kernels/steps.cuh.
+/// The value of the step at `x`. The functions are those of kernels/finish/steps.cuh.
 std::string value_source(const Step& step, bool is_double) {
     const std::string a = literal(step.a, is_double);
     const std::string b = literal(step.b, is_double);

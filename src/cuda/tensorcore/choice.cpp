@@ -53,8 +53,8 @@ void each_config(const Problem& problem, const TapTables& tables, const Device& 
     each_streamed_config(problem, tables, device, engine, keep);
 }
 
-/// Rows together, and apart where that may be. In the gathered form they are apart if they may. Where fp32 is split they
-/// are apart at stride 1 too, in passes over the taps of one row: that is less to compile.
+/// Rows together, and apart where that may be. In the gathered form they are apart if they may. Where fp32 is split
+/// they are apart at stride 1 too, in passes over the taps of one row: that is less to compile.
 std::vector<TapTables> all_tables(const Problem& problem, Engine engine, Form form) {
     std::vector<TapTables> all;
     const IndexMap map(problem);

@@ -123,8 +123,7 @@ void PipelineStages::print(Prelude& prelude) const {
 
 std::string Schedule::str() const {
     std::string taken;
-    if (whole_items > 0)
-        taken = (whole_items % ctas > 0 ? "up to " : "") + number(cuts(whole_items, ctas)) + " items";
+    if (whole_items > 0) taken = (whole_items % ctas > 0 ? "up to " : "") + number(cuts(whole_items, ctas)) + " items";
     if (share > 0) taken += (taken.empty() ? "" : " and ") + number(share) + " slices";
     constexpr double kClocksPerMicrosecond = 1755;
     return number(ctas) + " CTAs take " + (taken.empty() ? "nothing" : taken + " each") + ", about " +

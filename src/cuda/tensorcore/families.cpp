@@ -76,11 +76,10 @@ Answer answer(const Question& question, Engine engine, Form form) {
     for (Tiling& tiling : tilings) {
         const double microseconds = kLaunch + tiling.config.schedule.clocks / kClocksPerMicrosecond;
         std::string name = tiling.name();
-        answer.candidates.push_back({std::move(name), microseconds,
-                                     [problem = question.problem, epilogue = question.epilogue,
-                                      device = question.device, chosen = std::move(tiling)] {
-                                         return make_kernel(problem, epilogue, device, chosen);
-                                     }});
+        answer.candidates.push_back(
+            {std::move(name), microseconds,
+             [problem = question.problem, epilogue = question.epilogue, device = question.device,
+              chosen = std::move(tiling)] { return make_kernel(problem, epilogue, device, chosen); }});
     }
     return answer;
 }
@@ -90,8 +89,7 @@ std::string capability(const Device& device) {
 }
 
 Answer answer_wgmma(const Question& question, Form form) {
-    if (question.device.sm != 90)
-        return {"wgmma needs compute capability 9.0, got " + capability(question.device), {}};
+    if (question.device.sm != 90) return {"wgmma needs compute capability 9.0, got " + capability(question.device), {}};
     return answer(question, Engine::wgmma, form);
 }
 

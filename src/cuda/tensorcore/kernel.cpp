@@ -30,8 +30,7 @@ public:
     /// Both kernels side by side: each is compiled for a while when it is new.
     void load(const Arguments& arguments, void* stream) const override {
         std::future<void> packing;
-        if (!config().packs_own_weights() && !pack_.is_loaded())
-            packing = std::async([&] { pack_.get(stream); });
+        if (!config().packs_own_weights() && !pack_.is_loaded()) packing = std::async([&] { pack_.get(stream); });
         kernels_.get(arguments, stream);
         if (packing.valid()) packing.get();
     }
@@ -47,8 +46,8 @@ public:
         if (config().input.source != Source::global) map = encode_map(problem_, config(), arguments.src);
         std::vector<const void*> output = output_argument(epilogue_, arguments, arguments.dst);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
-        launch(kernels_.get(arguments, stream), {config().schedule.ctas}, {config().threads()},
-               kernel_arguments.data(), stream, device_.sm >= 90 && !own_weights ? Start::beside : Start::after);
+        launch(kernels_.get(arguments, stream), {config().schedule.ctas}, {config().threads()}, kernel_arguments.data(),
+               stream, device_.sm >= 90 && !own_weights ? Start::beside : Start::after);
     }
 
     bool takes_channels_last_weight() const override { return true; }

@@ -95,8 +95,7 @@ void add_depth_taps(Prelude& prelude, const DepthTables& depth) {
 /// The products of a pass, by shift.
 std::vector<Product> all_products(const PlaneTables& plane) {
     std::vector<Product> all;
-    for (const PlaneShift& shift : plane.shifts)
-        all.insert(all.end(), shift.products.begin(), shift.products.end());
+    for (const PlaneShift& shift : plane.shifts) all.insert(all.end(), shift.products.begin(), shift.products.end());
     return all;
 }
 

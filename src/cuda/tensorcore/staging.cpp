@@ -47,8 +47,7 @@ int64_t least_tap_groups(const Problem& problem, const PlaneTables& plane) {
 void set_summed_steps(Config& config, const Problem& problem, const PlaneTables& plane) {
     int64_t& steps = config.products.summed_steps;
     steps = config.input.steps;
-    const int64_t taps =
-        parts(problem) == 2 ? most_taps_of_an_accumulator(plane, config.products.tap_groups) : 0;
+    const int64_t taps = parts(problem) == 2 ? most_taps_of_an_accumulator(plane, config.products.tap_groups) : 0;
     while (steps > 1 && taps * steps > kMostSummed) steps /= 2;
 }
 
@@ -122,8 +121,7 @@ bool set_streamed_plane(Config& config, const TapTables& tables) {
     if (tile.images > 1 && !config.input.has_planes()) {
         while (plane.rows * plane.pitch % 8 != 0) ++plane.rows;
     }
-    const int64_t tiles =
-        plane.blocks_w > 0 ? tile.images * plane.blocks_h * plane.blocks_w : cuts(config.span(), 64);
+    const int64_t tiles = plane.blocks_w > 0 ? tile.images * plane.blocks_h * plane.blocks_w : cuts(config.span(), 64);
     ProductTiles& products = config.products;
     products.warpgroups = cuts(tiles, products.m_tiles);
     const int64_t last = plane.blocks_w > 0 ? (tile.images * plane.rows - tables.halo(1)) * plane.pitch
@@ -210,8 +208,7 @@ bool set_bulk_rows(Config& config, const Problem& problem, const TapTables& tabl
     const TileShape& tile = config.tile;
     OutputStore& store = config.store;
     const int64_t row = out_extents(problem)[2] * bytes_per_element(problem.dtype);
-    const bool whole_rows =
-        tables.row_sets() == 1 && tile.images == 1 && tile.w >= tables.q_count[2] && row >= 32;
+    const bool whole_rows = tables.row_sets() == 1 && tile.images == 1 && tile.w >= tables.q_count[2] && row >= 32;
     if (has_aligned_rows(problem) || config.engine != Engine::wgmma || !whole_rows) return false;
     if (config.products.warpgroups < kConsumers) return false; // they store together
     store.way = Store::bulk_rows;

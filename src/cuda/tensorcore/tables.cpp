@@ -26,7 +26,8 @@ std::vector<PlaneShift> plane_shifts(const std::vector<AxisPhase>& phases_h, con
         for (size_t phase_w = 0; phase_w < phases_w.size(); ++phase_w) {
             const auto phase = static_cast<int64_t>(phase_h * phases_w.size() + phase_w);
             for (const AxisTap& h : phases_h[phase_h].taps)
-                for (const AxisTap& w : phases_w[phase_w].taps) add_tap(shifts, h.shift, w.shift, {phase, h.tap, w.tap});
+                for (const AxisTap& w : phases_w[phase_w].taps)
+                    add_tap(shifts, h.shift, w.shift, {phase, h.tap, w.tap});
         }
     }
     return shifts;
@@ -50,8 +51,8 @@ std::vector<bool> shifts_of(const std::vector<PlaneShift>& shifts, int64_t phase
     std::vector<bool> read;
     read.reserve(shifts.size());
     for (const PlaneShift& shift : shifts) {
-        read.push_back(std::any_of(shift.taps.begin(), shift.taps.end(),
-                                   [&](const PlaneTap& tap) { return tap.phase == phase; }));
+        read.push_back(
+            std::any_of(shift.taps.begin(), shift.taps.end(), [&](const PlaneTap& tap) { return tap.phase == phase; }));
     }
     return read;
 }
@@ -81,8 +82,9 @@ void set_products(std::vector<PlaneShift>& shifts, const std::vector<int64_t>& a
         std::sort(shift.taps.begin(), shift.taps.end(),
                   [&](const PlaneTap& a, const PlaneTap& b) { return place(a) < place(b); });
         for (size_t i = 0; i < shift.taps.size(); ++i) {
-            const bool same = shared && i > 0 &&
-                              shifts_of(unordered, shift.taps[i].phase) == shifts_of(unordered, shift.taps[i - 1].phase);
+            const bool same =
+                shared && i > 0 &&
+                shifts_of(unordered, shift.taps[i].phase) == shifts_of(unordered, shift.taps[i - 1].phase);
             if (same) {
                 ++shift.products.back().count;
             } else {

@@ -28,9 +28,9 @@ struct DepthTap {
 
 /// The taps along D.
 struct DepthTables {
-    std::vector<Ring> rings; ///< by D phase
-    int64_t slots;           ///< 1 in the gathered form
-    int64_t rotations;       ///< slices after which every ring is where it was; taps along D in the gathered form
+    std::vector<Ring> rings;    ///< by D phase
+    int64_t slots;              ///< 1 in the gathered form
+    int64_t rotations;          ///< slices after which every ring is where it was; taps along D in the gathered form
     std::vector<DepthTap> taps; ///< by phase
 
     DepthTables(const Axis& axis, Form form);

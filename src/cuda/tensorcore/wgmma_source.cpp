@@ -43,8 +43,7 @@ OperandsOf operands_of(const Problem& problem, const TapTables& tables, const Co
                        const TapGroup& end) {
     const bool rotates = config.weights.packing == Packing::one_rotation;
     const int64_t eight_rows = 16, block = rotates ? eight_rows : tables.depth.slots * config.tile.channels * 2;
-    const Operands part = {2 * config.input.steps * config.plane.positions,
-                           (end.first_tap - group.first_tap) * block};
+    const Operands part = {2 * config.input.steps * config.plane.positions, (end.first_tap - group.first_tap) * block};
     OperandsOf operands;
     int64_t index = 0, tap = -group.first_tap;
     for (const PlaneShift& shift : tables.plane.shifts) {
@@ -69,10 +68,9 @@ std::string instruction(const Problem& problem, const Config& config, int64_t co
     const std::string type = operand_type(problem);
     const bool transposable = type != "tf32"; // the instruction then says that its operands are not
     return "        \"add.s64 a, %" + number(first) + ", " + number(operands.in) + "; add.s64 b, %" +
-           number(first + 1) + ", " + number(operands.weights) +
-           ";\\n\"\n        \"wgmma.mma_async.sync.aligned.m64n" + number(columns) + "k" +
-           number(channel_step(problem)) + ".f32." + type + "." + type + " {" + accumulators + "}" +
-           (config.gathered() ? ", b, a, " : ", a, b, ") + adds + ", 1, 1" + (transposable ? ", 0, 0" : "") +
+           number(first + 1) + ", " + number(operands.weights) + ";\\n\"\n        \"wgmma.mma_async.sync.aligned.m64n" +
+           number(columns) + "k" + number(channel_step(problem)) + ".f32." + type + "." + type + " {" + accumulators +
+           "}" + (config.gathered() ? ", b, a, " : ", a, b, ") + adds + ", 1, 1" + (transposable ? ", 0, 0" : "") +
            ";\\n\"\n";
 }
 
@@ -80,7 +78,8 @@ const char* const kBegin = "        asm volatile(\"{.reg .b64 a, b;\\n\"\n";
 const char* const kDescriptors = " : \"l\"(in), \"l\"(weights)";
 
 /// One statement for all products that add to the same accumulators: a compiler takes its time for each register of
-/// each. Where fp32 is split a group has accumulators of its own, which begin with the first product of the first k step.
+/// each. Where fp32 is split a group has accumulators of its own, which begin with the first product of the first k
+/// step.
 std::string streamed_statements(const Problem& problem, const Config& config, const OperandsOf& operands_of) {
     const bool own_accumulators = parts(problem) == 2;
     const int64_t columns = config.products.columns;
@@ -115,8 +114,7 @@ std::string gathered_statement(const Problem& problem, const Config& config, con
         const int64_t position = m * (columns / 8) * config.core_stride() * (config.position_bytes() / 16);
         for (const auto& [accumulators, list_of] : operands_of) {
             const int64_t begin = accumulators.first * columns / 2, count = accumulators.second * columns / 2;
-            const std::string registers =
-                list(count, [m, begin](int64_t i) { return register_name(m, begin + i); });
+            const std::string registers = list(count, [m, begin](int64_t i) { return register_name(m, begin + i); });
             for (const Operands& operands : list_of)
                 text += instruction(problem, config, accumulators.second * columns, registers, 0,
                                     {operands.in + position, operands.weights});
@@ -135,12 +133,10 @@ std::string named_accumulators(const TapTables& tables, const Config& config) {
         clears += "        \"mov.f32 " + name(i) + ", 0f00000000;\\n\"\n";
         moves += "        \"mov.f32 %" + number(i) + ", " + name(i) + ";\\n\"\n";
     }
-    const std::string registers = list(config.products.m_tiles, [&](int64_t m) {
-        return "acc" + number(m) + "_<" + number(each) + ">";
-    });
-    const std::string values = list(count, [&](int64_t i) {
-        return "\"=f\"(acc.values[" + number(i / each) + "][" + number(i % each) + "])";
-    });
+    const std::string registers =
+        list(config.products.m_tiles, [&](int64_t m) { return "acc" + number(m) + "_<" + number(each) + ">"; });
+    const std::string values = list(
+        count, [&](int64_t i) { return "\"=f\"(acc.values[" + number(i / each) + "][" + number(i % each) + "])"; });
     return function + "declare_accumulators(Acc&) {\n    asm volatile(\".reg .f32 " + registers + ";\");\n}\n" +
            function + "clear_accumulators(Acc& acc) {\n    asm volatile(\n" + clears + "        );\n}\n" + function +
            "read_accumulators(Acc& acc) {\n    asm volatile(\n" + moves + "        : " + values + ");\n}\n";
@@ -163,7 +159,8 @@ std::string wgmma_source(const Problem& problem, const TapTables& tables, const 
     for (size_t i = 0; i + 1 < groups.size() && config.engine == Engine::wgmma; ++i) {
         text += "    if constexpr (Group == " + std::to_string(i) + ") {\n";
         const OperandsOf operands = operands_of(problem, tables, config, groups[i], groups[i + 1]);
-        text += gathered ? gathered_statement(problem, config, operands) : streamed_statements(problem, config, operands);
+        text +=
+            gathered ? gathered_statement(problem, config, operands) : streamed_statements(problem, config, operands);
         text += "    }\n";
     }
     return text + "}\n";

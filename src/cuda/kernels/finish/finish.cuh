@@ -4,10 +4,10 @@
 // fragment of outputs that a thread holds in registers; what it then does with the results, from rounding to the way
 // into the tensor, is its own.
 //
-// From the host (source/output_source.cpp): Storage, Compute, kHasBias, kSavesPreactivation, kOperands, kOperandRoom and
-// `Compute epilogue(Compute x, const void* const* operands, int channel, int64_t index)`. With kAddsAbsentBias zero is
-// added where there is no bias: in the streamed form the compiler would otherwise copy accumulators before it has waited
-// for their last products.
+// From the host (source/output_source.cpp): Storage, Compute, kHasBias, kSavesPreactivation, kOperands, kOperandRoom
+// and `Compute epilogue(Compute x, const void* const* operands, int channel, int64_t index)`. With kAddsAbsentBias zero
+// is added where there is no bias: in the streamed form the compiler would otherwise copy accumulators before it has
+// waited for their last products.
 #include "base/storage.cuh"
 #include "shared/output.cuh"
 

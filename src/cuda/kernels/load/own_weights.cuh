@@ -7,8 +7,8 @@
 // The weight is (in, out, taps), or (in, taps, out) where its channels are last. A thread reads squares of it, 16 bytes
 // of as many input channels as 16 bytes have, and transposes each: then it has rows of core matrices, one for each tap
 // or for each output channel.
-#include "schedule/pipeline.cuh"
 #include "schedule/items.cuh"
+#include "schedule/pipeline.cuh"
 
 namespace {
 

@@ -12,8 +12,8 @@ constexpr int kLoaded = kImages * kPlaneRows * kPitch; // positions
 
 // ---- Channel planes as TMA brings them ----
 //
-// A raw row is kRawPitch elements, and the raw rows of all channels of a stage lie side by side. A raw row is one row of
-// a plane, or some whole rows (Source::whole_rows), or a whole plane (Source::whole_planes).
+// A raw row is kRawPitch elements, and the raw rows of all channels of a stage lie side by side. A raw row is one row
+// of a plane, or some whole rows (Source::whole_rows), or a whole plane (Source::whole_planes).
 
 constexpr bool kRowBoxes = kSource == Source::whole_rows;
 constexpr int kStageChannels = kSteps * kChannelStep;
@@ -63,7 +63,8 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
             uint32_t words[kLoadsAtOnce][4];
 #pragma unroll
             for (int i = 0; i < kLoadsAtOnce; ++i)
-                if (begin + i < kLoads) ptx::load_matrices_transposed(words[i], from + (begin + i) * kEightsAtOnce * 16);
+                if (begin + i < kLoads)
+                    ptx::load_matrices_transposed(words[i], from + (begin + i) * kEightsAtOnce * 16);
 #pragma unroll
             for (int i = 0; i < 4 * kLoadsAtOnce; ++i) {
                 const int eight = (begin + i / 4) * kEightsAtOnce + i % 4 / kSteps;
@@ -107,8 +108,8 @@ __device__ __forceinline__ void store_core_row(uint32_t to, const CoreRow& row) 
     }
 }
 
-/// Planes of fp32, or core matrices to split. A lane takes a position of two or four core matrices, all loads before the
-/// first store.
+/// Planes of fp32, or core matrices to split. A lane takes a position of two or four core matrices, all loads before
+/// the first store.
 __device__ __forceinline__ void rearrange_floats(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
     constexpr int kAtOnce = kSteps == 1 || kParts == 2 ? 2 : 4;
     const int shift = raw_shift(walk.item());
@@ -158,8 +159,8 @@ __device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const 
     const int n = walk.item().n + voxel.image / kSlices, d = walk.slice() * kSlices + voxel.image % kSlices;
     const int h = walk.item().q_h + kShiftMinH + voxel.row, w = first_column(walk.item()) + voxel.column;
     const int channel = walk.chunk() * kSteps * kChannelStep + core * 4 * kWordChannels;
-    const bool inside = voxel.image < kImages && n < args.batch && h >= 0 && h < args.in_extents.h && w >= 0 &&
-                        w < args.in_extents.w;
+    const bool inside =
+        voxel.image < kImages && n < args.batch && h >= 0 && h < args.in_extents.h && w >= 0 && w < args.in_extents.w;
     const int64_t area = static_cast<int64_t>(args.in_extents.h) * args.in_extents.w;
     const int64_t volume = area * args.in_extents.d * kSlices;
     const int64_t place = d * area + static_cast<int64_t>(h) * args.in_extents.w + w;

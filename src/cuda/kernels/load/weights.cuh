@@ -21,7 +21,8 @@ __device__ __forceinline__ constexpr int packed_bytes(int taps) {
 
 /// The weights for a stage of input, from its first pass on.
 __device__ __forceinline__ const unsigned char* weights_of(const WeightWalk& walk) {
-    const int64_t tile = static_cast<int64_t>(walk.item().group) * walk.args.grid.channel_tiles + walk.item().channel_tile;
+    const int64_t tile =
+        static_cast<int64_t>(walk.item().group) * walk.args.grid.channel_tiles + walk.item().channel_tile;
     const int64_t rotation = kRotatesCopies ? tile : tile * kRotations + walk.rotation();
     const int64_t pass = (rotation * kChunks + walk.chunk()) * kPasses + walk.item().first_pass();
     return walk.args.weights + pass * packed_bytes(kPassTaps);

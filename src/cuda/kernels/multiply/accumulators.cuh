@@ -1,8 +1,8 @@
 #pragma once
 
-// The accumulators of a consumer thread. Both engines keep them in the same registers: a warp of a warpgroup has 16 rows
-// of each m64 tile, and a lane of it rows g and g + 8, columns 2t and 2t + 1 of every 8, with g = lane / 4 and
-// t = lane % 4.
+// The accumulators of a consumer thread. Both engines keep them in the same registers: a warp of a warpgroup has 16
+// rows of each m64 tile, and a lane of it rows g and g + 8, columns 2t and 2t + 1 of every 8, with g = lane / 4 and t =
+// lane % 4.
 #include "schedule/constants.cuh"
 
 namespace {

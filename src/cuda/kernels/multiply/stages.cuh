@@ -19,8 +19,8 @@ __device__ __forceinline__ void multiply_group(Accumulators& acc, uint32_t in, u
 }
 
 /// Returns when the products of all groups but the last `kPending` are in the accumulators. Where warpgroups alternate,
-/// each k step counts. Behind a loop over several, the assembler counts the last one and its end as two, and a warpgroup
-/// waits for its own products while the other's are multiplied; more of both in line were no faster.
+/// each k step counts. Behind a loop over several, the assembler counts the last one and its end as two, and a
+/// warpgroup waits for its own products while the other's are multiplied; more of both in line were no faster.
 template <int kPending>
 __device__ __forceinline__ void wait_products() {
     if constexpr (kWgmma) ptx::wgmma_wait<kGathered ? kPending * kSteps : kPending>();
@@ -48,8 +48,7 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
     if constexpr (kPass < kSetPass[Set + 1]) {
         wait_weights(pipe, w);
         if constexpr (Index + 1 == (kSetPass[Set + 1] - kSetPass[Set]) * kTapGroups) loaded();
-        multiply_group<Index % kTapGroups>(acc, pipe.in.at(s) + kPassShift[kPass] * kPositionBytes,
-                                           pipe.weights.at(w));
+        multiply_group<Index % kTapGroups>(acc, pipe.in.at(s) + kPassShift[kPass] * kPositionBytes, pipe.weights.at(w));
         wait_products<1>();
         if (Index > 0 || !first) release_weights(pipe, pipe.weights.before(w));
         if (Index == 0 && !first && !kRetainsSlices) release(pipe.in.empty(s - 1));
@@ -58,9 +57,9 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
     }
 }
 
-/// One pass in split fp32. Tensor cores cut off what an accumulator has no room for, always towards zero: after hundreds
-/// of products more is lost than fp32 loses by rounding. So the products of a group have accumulators of their own, few
-/// k steps of it at a time, which are added rounded; wgmma begins them with its first product.
+/// One pass in split fp32. Tensor cores cut off what an accumulator has no room for, always towards zero: after
+/// hundreds of products more is lost than fp32 loses by rounding. So the products of a group have accumulators of their
+/// own, few k steps of it at a time, which are added rounded; wgmma begins them with its first product.
 template <int Group>
 __device__ __forceinline__ void multiply_pass_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
                                                       uint32_t in, PipelineState& w) {

@@ -31,7 +31,8 @@ __device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t in
 #pragma unroll 1
     for (int step = 0; step < kSummedSteps; ++step) {
         ptx::wgmma_fence();
-        const uint64_t step_in = a + step * (kStepBytes / 16), step_weights = b + step * (weight_step_bytes(Group) / 16);
+        const uint64_t step_in = a + step * (kStepBytes / 16),
+                       step_weights = b + step * (weight_step_bytes(Group) / 16);
         if constexpr (kGathered) {
             wgmmas<Group>(acc, step_in, step_weights);
             ptx::wgmma_commit();

@@ -12,9 +12,9 @@ struct CellArguments {
     VoxelExtents in_extents;
     VoxelExtents out_extents;
     VoxelExtents cells; ///< that cover the output
-    int64_t blocks;    ///< of cells, for a tile of channels of an image
-    int64_t items;     ///< blocks times tiles times images
-    int64_t aligned;   ///< whether rows of a cell's outputs may move in one access
+    int64_t blocks;     ///< of cells, for a tile of channels of an image
+    int64_t items;      ///< blocks times tiles times images
+    int64_t aligned;    ///< whether rows of a cell's outputs may move in one access
 };
 
 } // namespace tconv3d::cuda

@@ -1,7 +1,7 @@
 #pragma once
 
-// The taps that one result of a correlation meets along one dimension form an arithmetic progression, and so do the indexes
-// that they read (docs/math.md, sections 2 and 3). Host and device compile this file.
+// The taps that one result of a correlation meets along one dimension form an arithmetic progression, and so do the
+// indexes that they read (docs/math.md, sections 2 and 3). Host and device compile this file.
 #include "shared/index_range.cuh"
 
 namespace tconv3d::cuda {

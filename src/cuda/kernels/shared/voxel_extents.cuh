@@ -10,5 +10,4 @@ struct VoxelExtents {
     int64_t d, h, w;
 };
 
-
 } // namespace tconv3d::cuda

@@ -5,8 +5,8 @@
 // 2t + 1 of every 8, with g = lane / 4 and t = lane % 4.
 //
 // In NCDHW the outputs of such a pair of positions lie side by side: they are a vector, of which rows are multiples
-// (other rows: see store/gathered_warp_rows.cuh). Where the vector is 4 bytes, two lanes exchange those of two blocks of
-// 8 positions for vectors of four (Store::quads).
+// (other rows: see store/gathered_warp_rows.cuh). Where the vector is 4 bytes, two lanes exchange those of two blocks
+// of 8 positions for vectors of four (Store::quads).
 #include "multiply/accumulators.cuh"
 #include "schedule/pipeline.cuh"
 #include "schedule/positions.cuh"
@@ -15,11 +15,12 @@
 
 namespace {
 
-constexpr bool kExchanges = kStore == Store::quads && kOperands == 0; // an operand belongs to an output of the lane's own
-constexpr int kTogether = kExchanges ? 4 : 2;                         // positions of a vector
-constexpr int kVectors = kMTiles * kColumns / kTogether;              // of a warpgroup
-constexpr int kBlocks = kVectors / 4;                                 // in which each lane has one
-constexpr int kVector = kTogether * kStrideW;                         // outputs of a vector
+constexpr bool kExchanges =
+    kStore == Store::quads && kOperands == 0;            // an operand belongs to an output of the lane's own
+constexpr int kTogether = kExchanges ? 4 : 2;            // positions of a vector
+constexpr int kVectors = kMTiles * kColumns / kTogether; // of a warpgroup
+constexpr int kBlocks = kVectors / 4;                    // in which each lane has one
+constexpr int kVector = kTogether * kStrideW;            // outputs of a vector
 constexpr int kVectorBytes = kVector * sizeof(Storage);
 
 /// This lane's channel in one half of its warp's 16, counted from the work item's first.

@@ -2,11 +2,11 @@
 
 // Store::bulk_rows in the gathered form: rows of any length in 16 bits, in NCDHW, where a tile has whole rows and two
 // phases along H. What a tile writes of a channel and slice is then one contiguous range of the output. The consumers
-// put the rows of their phases into shared memory, and TMA brings the ranges to the output: only the ends of a range are
-// parts of a sector.
+// put the rows of their phases into shared memory, and TMA brings the ranges to the output: only the ends of a range
+// are parts of a sector.
 //
-// Warp i of each consumer has the same 16 channels. It stages them in two halves, each in a stage of its own, and warp i
-// of the storer warpgroup has them sent: consumers that send them themselves are slower by what that takes.
+// Warp i of each consumer has the same 16 channels. It stages them in two halves, each in a stage of its own, and warp
+// i of the storer warpgroup has them sent: consumers that send them themselves are slower by what that takes.
 #include "store/gathered.cuh"
 
 namespace {
@@ -79,9 +79,8 @@ __device__ __forceinline__ void stage_bulk_rows(const Accumulators& acc, int hal
 #pragma unroll
         for (int row = 0; row < kTileH; ++row) {
             const int before = row * kStrideH * kBulkRow;
-            stage_bulk_row<result.value>(acc, half, row,
-                                         channel + (item.first_row() * kBulkRow + before) * kElementBytes, output, rows,
-                                         before);
+            stage_bulk_row<result.value>(
+                acc, half, row, channel + (item.first_row() * kBulkRow + before) * kElementBytes, output, rows, before);
         }
         ptx::fence_shared_async();
         ptx::barrier_arrive(ring.full(use));

@@ -16,8 +16,8 @@ constexpr int kRowIterations = (kRowOutputs + 31) / 32; // in which a warp sends
 
 /// Puts zeros into the sectors of a tensor in which rows of a tile meet, four lanes for each: all are stored later, by
 /// this warpgroup or by the other one.
-__device__ __forceinline__ void clear_seams(const TensorCoreArguments& args, const Item& item,
-                                            const StoredSlice& slice, Storage* tensor) {
+__device__ __forceinline__ void clear_seams(const TensorCoreArguments& args, const Item& item, const StoredSlice& slice,
+                                            Storage* tensor) {
     constexpr int kSector = 32, kRows = kTileH * kStrideH;
     const uint32_t zeros[2] = {0, 0};
     const int lane = threadIdx.x % 32, first = item.q_h * kStrideH;

@@ -15,8 +15,8 @@ namespace {
 /// Store::voxels: one channel, the phases of a voxel along w side by side.
 template <int Slot>
 __device__ __forceinline__ void store_voxels(const Accumulators& acc, const TensorCoreArguments& args,
-                                             const Output& output, const LaneOffsets& offsets,
-                                             const StoredSlice& slice, int column) {
+                                             const Output& output, const LaneOffsets& offsets, const StoredSlice& slice,
+                                             int column) {
     const int c = lane_channel(column);
     const float bias = lane_bias(output, slice, column);
     const Index first = slice.index + c * slice.stride;
@@ -33,8 +33,8 @@ __device__ __forceinline__ void store_voxels(const Accumulators& acc, const Tens
     }
 }
 
-/// Two neighbouring channels of 16 bits of the two positions of an m64 tile. Lanes transpose 8 of them, so that each has
-/// two voxels of one channel, and exchange those of its two positions for four voxels where rows allow.
+/// Two neighbouring channels of 16 bits of the two positions of an m64 tile. Lanes transpose 8 of them, so that each
+/// has two voxels of one channel, and exchange those of its two positions for four voxels where rows allow.
 template <typename Half>
 __device__ __forceinline__ void put_transposed(Half* tensor, const float (&values)[2][2], Index first,
                                                const LaneOffsets& offsets, int m, int h, bool has) {
@@ -106,8 +106,7 @@ __device__ __forceinline__ void store_channels(const Accumulators& acc, const Te
 #pragma unroll
         for (int column = 0; column < kLaneColumns; column += kLaneChannels) {
             const int c = lane_channel(column);
-            Fragment<kLaneChannels, 1, Index> channels{
-                {}, {}, slice.channel + c, first + offsets.offset[position] + c};
+            Fragment<kLaneChannels, 1, Index> channels{{}, {}, slice.channel + c, first + offsets.offset[position] + c};
 #pragma unroll
             for (int i = 0; i < kLaneChannels; ++i) {
                 channels.values[i] = accumulator_at<Slot>(acc, position, h * kStrideW + w, column + i);

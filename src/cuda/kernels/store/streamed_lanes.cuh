@@ -1,17 +1,17 @@
 #pragma once
 
 // What a lane of the streamed form knows of the outputs that it stores: the accumulators that it has, and where their
-// results belong. All that can be known for a whole work item is kept in a few registers, so that a store is little more
-// than its address.
+// results belong. All that can be known for a whole work item is kept in a few registers, so that a store is little
+// more than its address.
 #include "multiply/accumulators.cuh"
 #include "schedule/positions.cuh"
 #include "store/slice.cuh"
 
 namespace {
 
-constexpr int kItemPhases = kRowPhases * kStrideW;  // phases (h, w) of a work item
-constexpr int kLaneColumns = kTileChannels / 4;     // channels of a slot that a lane has
-constexpr int kLanePositions = 2 * kMTiles;         // positions that a lane has
+constexpr int kItemPhases = kRowPhases * kStrideW; // phases (h, w) of a work item
+constexpr int kLaneColumns = kTileChannels / 4;    // channels of a slot that a lane has
+constexpr int kLanePositions = 2 * kMTiles;        // positions that a lane has
 
 /// The channel of one of a lane's columns, counted from the work item's first.
 __device__ __forceinline__ int lane_channel(int column) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void clear_slot(Accumulators& acc) {
 /// Where the outputs of a lane's positions belong, which is the same in every slice and channel of a work item.
 struct LaneOffsets {
     int offset[kLanePositions]; // of phase (0, 0), counted from the slice's first output; negative where there is none
-    uint32_t cut; // a bit for each position that lacks phases h, then one for each that lacks phases w
+    uint32_t cut;               // a bit for each position that lacks phases h, then one for each that lacks phases w
 
     __device__ __forceinline__ bool exists(int position, int h) const {
         return offset[position] >= 0 && (h == 0 || !(cut >> position & 1) || h < kLastRowPhases);
@@ -79,8 +79,7 @@ __device__ __forceinline__ LaneOffsets lane_offsets(const TensorCoreArguments& a
                             w < args.out_extents.w &&
                             (kImages == 1 || (voxel.image < kImages && item.n + voxel.image / kSlices < args.batch));
         const int image = kImages == 1 ? 0 : voxel.image * static_cast<int>(image_stride(args));
-        offsets.offset[i] =
-            exists ? image + (h * args.out_extents.w + w) * (kChannelsLast ? kAllOutChannels : 1) : -1;
+        offsets.offset[i] = exists ? image + (h * args.out_extents.w + w) * (kChannelsLast ? kAllOutChannels : 1) : -1;
         if (h + kStrideH > args.out_extents.h) offsets.cut |= 1u << i;
         if (w + kStrideW > args.out_extents.w) offsets.cut |= 1u << (kLanePositions + i);
     }

@@ -96,8 +96,8 @@ double GatheredClocks::of_products() const {
     const double product = cost.column * as_double(config_.products.columns) + cost.product;
     const double products = as_double(config_.input.steps * config_.products.m_tiles) * product;
     const double latency = cost.latency + (joins_rows(config_) ? cost.busy_latency : 0);
-    const double arrival = (latency + cost.weight_byte * as_double(config_.weights.stage_bytes)) /
-                           as_double(config_.weights.stages - 1);
+    const double arrival =
+        (latency + cost.weight_byte * as_double(config_.weights.stage_bytes)) / as_double(config_.weights.stages - 1);
     const std::vector<TapGroup>& groups = tables_.plane.tap_groups(config_.products.tap_groups);
     double clocks = 0;
     for (size_t i = 0; i + 1 < groups.size(); ++i) {
@@ -118,11 +118,9 @@ double GatheredClocks::of_stage() const {
 GatheredClocks::Retained GatheredClocks::retained() const {
     const double stages = as_double(chunks(problem_, config_)), kernel = as_double(problem_.kernel[0]);
     const double sets = as_double(tables_.row_sets()), products = sets * kernel * stages * of_stage();
-    const double more =
-        as_double(config_.pipeline.stages - least_retained_stages(config_, problem_, tables_)) / stages;
+    const double more = as_double(config_.pipeline.stages - least_retained_stages(config_, problem_, tables_)) / stages;
     const double hidden = (1 - 1 / kernel + more) * products, brought = stages * of_input();
-    return {as_double(out_stride(problem_)[0]) * sets, products,
-            std::max({brought - hidden, brought - products, 0.0})};
+    return {as_double(out_stride(problem_)[0]) * sets, products, std::max({brought - hidden, brought - products, 0.0})};
 }
 
 /// The products of an output slice, on average, while warps or TMA bring the next stages.
@@ -209,8 +207,8 @@ void estimate_gathered(Config& config, const Problem& problem, const TapTables& 
                        const GatheredModel& model) {
     const GatheredClocks clocks(config, problem, tables, model);
     choose_shares(config, problem, tables, clocks, multiprocessors);
-    config.schedule.clocks += model.launch + clocks.of_first() +
-                              model.packed_byte * as_double(packed_words(problem, tables, config) * 4);
+    config.schedule.clocks +=
+        model.launch + clocks.of_first() + model.packed_byte * as_double(packed_words(problem, tables, config) * 4);
 }
 
 } // namespace tconv3d::cuda::tensorcore

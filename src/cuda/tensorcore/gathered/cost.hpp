@@ -14,8 +14,8 @@ struct GatheredInputCost {
     double halves_row = 1.59; ///< that warps rearrange, of 16-bit elements
     double floats_row = 1.58; ///< and of fp32
     double wait = 910;
-    double two_stages_wait = 980;   ///< warps that rearrange wait for those that multiply
-    double retained_wait = 600;     ///< slices stay, and raw stages are two
+    double two_stages_wait = 980;     ///< warps that rearrange wait for those that multiply
+    double retained_wait = 600;       ///< slices stay, and raw stages are two
     double one_raw_stage_wait = 1560; ///< slices stay, and TMA waits for the warps that rearrange
 };
 
@@ -24,8 +24,8 @@ struct GatheredProductCost {
     double column = 0.425; ///< of a column,
     double product = 1.8;  ///< and of a product beside
     double stage = 155;
-    double group = 44;        ///< of a group of taps
-    double latency = 615;     ///< until weights come,
+    double group = 44;         ///< of a group of taps
+    double latency = 615;      ///< until weights come,
     double busy_latency = 680; ///< and more where rows of odd length keep the L2 cache busy
     double weight_byte = 0.0386;
     double bytes_per_clock = 32; ///< of copies

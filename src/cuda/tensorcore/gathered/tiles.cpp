@@ -74,8 +74,8 @@ int64_t pitch_of(const Config& config, const Problem& problem, const TapTables& 
     return std::max(end, std::min(in_extents(problem)[2], end) - left);
 }
 
-/// Where a vector of two voxels is 4 bytes, lanes exchange theirs if rows are multiples of four, or the tile is one long
-/// row.
+/// Where a vector of two voxels is 4 bytes, lanes exchange theirs if rows are multiples of four, or the tile is one
+/// long row.
 void set_vectors(Config& config, const Problem& problem) {
     const Extents out = out_extents(problem);
     const TileShape& tile = config.tile;
@@ -113,8 +113,7 @@ bool set_products(Config& config, const Problem& problem, const TapTables& table
     const int64_t cores = products.m_tiles * products.columns / 8;
     const int64_t loaded = config.tile.images * plane.rows * plane.pitch + plane.tail;
     const int64_t last = (cores - 1) * config.core_stride() + 8;
-    plane.positions =
-        round_up(std::max(loaded, last + tables.halo(1) * config.row_pitch() + tables.halo(2)), 8);
+    plane.positions = round_up(std::max(loaded, last + tables.halo(1) * config.row_pitch() + tables.halo(2)), 8);
     const int64_t unrolled = tables.plane.pass_count() * tables.plane.products() * products.m_tiles;
     return accumulator_registers(tables, config) <= most_accumulators(problem, config) && unrolled <= kMostUnrolled;
 }
@@ -228,8 +227,7 @@ void GatheredConfigs::consider_interleaved(Config config) const {
 std::string reject_gathered(const Problem& problem, const TapTables& tables) {
     if (parts(problem) > 1) return "takes f32 where tf32 is allowed, got f32 in full";
     if (out_stride(problem)[2] > 2) return "takes strides 1 and 2 along w, got stride " + str(problem.stride);
-    if (tables.plane.row_phases > 1)
-        return "every phase along h needs taps, got kernel " + str(problem.kernel);
+    if (tables.plane.row_phases > 1) return "every phase along h needs taps, got kernel " + str(problem.kernel);
     return "";
 }
 

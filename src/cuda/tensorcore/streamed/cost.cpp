@@ -39,8 +39,7 @@ double product_clocks(const Config& config, const Problem& problem, const TapTab
     const double tiles = passes * as_double(config.products.m_tiles * config.products.warpgroups * config.input.steps *
                                             part_products(problem));
     const double columns = as_double(tables.depth.slots * config.tile.channels);
-    const double factor =
-        (parts(problem) == 2 ? cost.split : 1) * (config.engine == Engine::wgmma ? 1 : cost.mma);
+    const double factor = (parts(problem) == 2 ? cost.split : 1) * (config.engine == Engine::wgmma ? 1 : cost.mma);
     double clocks = 0;
     for (const PlaneShift& shift : tables.plane.shifts) {
         for (const Product& product : shift.products) {
@@ -52,9 +51,9 @@ double product_clocks(const Config& config, const Problem& problem, const TapTab
     return clocks;
 }
 
-/// Clocks of one stage on one multiprocessor, of a work item with that many passes. Tensor cores, what brings the input,
-/// by warps or by TMA, and all copies run side by side, and bringing the input keeps shared memory from the others. What
-/// is waited for is hidden by more buffers.
+/// Clocks of one stage on one multiprocessor, of a work item with that many passes. Tensor cores, what brings the
+/// input, by warps or by TMA, and all copies run side by side, and bringing the input keeps shared memory from the
+/// others. What is waited for is hidden by more buffers.
 double stage_clocks(const Config& config, const Problem& problem, const TapTables& tables, double passes,
                     const StreamedModel& model) {
     const ProductCost& product = model.product;
@@ -71,16 +70,16 @@ double stage_clocks(const Config& config, const Problem& problem, const TapTable
                           input.raw_row * raw_rows;
     const double buffers =
         own ? 0 : (split ? product.split_buffer : product.buffer) / as_double(config.weights.stages - 1);
-    const double group_wait = (split ? 0 : product.group) + buffers +
-                              (split ? product.split_step : product.group_step) * as_double(steps);
+    const double group_wait =
+        (split ? 0 : product.group) + buffers + (split ? product.split_step : product.group_step) * as_double(steps);
     return std::max({tensor, cores, copied}) + input.lost * cores + input.wait +
            group_wait * passes * as_double(config.products.tap_groups);
 }
 
-/// How much longer stores take than those of 16 bytes that a lane has side by side. Where channels are planes, the eight
-/// voxels of a core matrix fill whole sectors where rows and core matrices begin on them; the rest of a sector comes
-/// with the next core matrix, in flat tiles at once, in blocks and where rows are cut within a sector much later. Rows
-/// between those of a work item come at another time too, which the L2 cache bridges for a small output, and the
+/// How much longer stores take than those of 16 bytes that a lane has side by side. Where channels are planes, the
+/// eight voxels of a core matrix fill whole sectors where rows and core matrices begin on them; the rest of a sector
+/// comes with the next core matrix, in flat tiles at once, in blocks and where rows are cut within a sector much later.
+/// Rows between those of a work item come at another time too, which the L2 cache bridges for a small output, and the
 /// products of split fp32 hide.
 double store_factor(const Config& config, const Problem& problem, const TapTables& tables, const StoreCost& cost) {
     const int64_t element = bytes_per_element(problem.dtype);
@@ -94,8 +93,7 @@ double store_factor(const Config& config, const Problem& problem, const TapTable
     const int64_t voxel = out_stride(problem)[2] * element, eight = 8 * voxel;
     const bool aligned = out_extents(problem)[2] * element % 32 == 0;
     if (config.plane.blocks_w > 0)
-        return apart *
-               (aligned && eight % 32 == 0 ? 1 + cost.block_bytes / as_double(eight) : cost.unaligned);
+        return apart * (aligned && eight % 32 == 0 ? 1 + cost.block_bytes / as_double(eight) : cost.unaligned);
     if (aligned && config.tile.w < tables.q_count[2] && config.tile.w * voxel % 32 != 0) return cost.cut_rows * apart;
     return apart * (aligned && eight % 32 == 0 && config.plane.pitch % 8 != 0 ? cost.odd_pitch : 1);
 }
@@ -108,8 +106,8 @@ double store_clocks(const Config& config, const Problem& problem, const TapTable
     const Extents stride = out_stride(problem);
     const double contiguous = bytes * as_double(problem.channels_last() ? tile.channels : tile.w * stride[2]) *
                               as_double(bulk ? tile.h * stride[1] : 1);
-    const double outputs = as_double(tile.images * tile.channels * tile.h * tile.w * stride[0] *
-                                     tables.plane.row_phases * stride[2]);
+    const double outputs =
+        as_double(tile.images * tile.channels * tile.h * tile.w * stride[0] * tables.plane.row_phases * stride[2]);
     const int64_t buffers = bulk ? stride[0] * tile.channels / 4 / config.store.columns : 0;
     // What is contiguous begins and ends within 32-byte sectors.
     const double per_output =
@@ -175,11 +173,9 @@ double choose_share(Schedule& schedule, const ItemClocks& clocks, int64_t rest, 
 
 /// What the shape of a tile costs beside all that. Rows that are cut have more sectors that are read twice and written
 /// in parts; the same voxels in blocks are a little faster than in rows.
-double shape_factor(const Config& config, const Problem& problem, const TapTables& tables,
-                    const StreamedModel& model) {
+double shape_factor(const Config& config, const Problem& problem, const TapTables& tables, const StreamedModel& model) {
     const bool cut = config.tile.w < tables.q_count[2] && !problem.channels_last();
-    const bool could_be_blocks =
-        config.plane.blocks_w == 0 && config.tile.w % 8 == 0 && config.tile.h % 8 == 0;
+    const bool could_be_blocks = config.plane.blocks_w == 0 && config.tile.w % 8 == 0 && config.tile.h % 8 == 0;
     const bool has_halo = tables.halo(1) > 0 || tables.halo(2) > 0;
     return (cut ? model.cut_tile : 1) * (could_be_blocks && !has_halo ? model.flat_tile : 1);
 }
@@ -191,7 +187,7 @@ double pack_clocks(const Config& config, const Problem& problem, const TapTables
     if (!config.packs_own_weights())
         return cost.launch +
                (last ? cost.channels_last_byte : cost.byte) * as_double(packed_words(problem, tables, config) * 4);
-    const double byte = last ? cost.own_byte_channels_last * as_double(bytes_per_element(problem.dtype))
+    const double byte = last                 ? cost.own_byte_channels_last * as_double(bytes_per_element(problem.dtype))
                         : is_16_bit(problem) ? cost.own_byte_16_bit
                                              : cost.own_byte;
     const int64_t bytes = config.weights.stages * config.weights.stage_bytes;
