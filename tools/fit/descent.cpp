@@ -99,6 +99,7 @@ std::vector<Fitted> descend(const std::vector<Constant>& constants, const std::f
                             const std::function<void(const std::string&)>& report) {
     constexpr int kMostRounds = 20;
     std::vector<Fitted> fitted;
+    fitted.reserve(constants.size());
     for (const Constant& constant : constants) fitted.push_back({constant.name, *constant.value, 0, false});
     Descent descent(constants, error);
     for (const double step : {0.1, 0.03, 0.01}) {

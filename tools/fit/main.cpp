@@ -55,8 +55,9 @@ void print_errors(const char* when, const std::vector<Sample>& samples, const Mo
     constexpr size_t kWorst = 5;
     std::printf("%s: mean absolute log error %.4f; the worst:\n", when, mean_absolute_log_error(samples, model));
     std::vector<const Sample*> worst;
+    worst.reserve(samples.size());
     for (const Sample& sample : samples) worst.push_back(&sample);
-    std::stable_sort(worst.begin(), worst.end(), [&](const Sample* a, const Sample* b) {
+    std::sort(worst.begin(), worst.end(), [&](const Sample* a, const Sample* b) {
         return std::abs(log_error(*a, model)) > std::abs(log_error(*b, model));
     });
     worst.resize(std::min(worst.size(), kWorst));
@@ -68,10 +69,10 @@ void print_errors(const char* when, const std::vector<Sample>& samples, const Mo
 void print_constants(const std::vector<Fitted>& fitted) {
     std::printf("constants:\n");
     for (const Fitted& constant : fitted) {
-        std::printf("  %s = %.10g;", constant.name.c_str(), constant.after);
-        if (constant.after != constant.before) std::printf(" // was %.10g", constant.before);
-        if (!constant.constrained && constant.after != 0) std::printf(" // the times do not tell");
-        std::printf("\n");
+        const bool changed = constant.after != constant.before, untold = !constant.constrained && constant.after != 0;
+        std::printf("  %s = %.10g;%s", constant.name.c_str(), constant.after, changed || untold ? " //" : "");
+        if (changed) std::printf(" was %.10g%s", constant.before, untold ? "," : "");
+        std::printf("%s\n", untold ? " the times do not tell" : "");
     }
 }
 

@@ -51,13 +51,18 @@ private:
     std::string string() {
         expect('"');
         std::string value;
-        for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
-            if (text_[at_] == '\\' && ++at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\')
-                fail("'\"' or '\\' behind a '\\'");
-            if (at_ < text_.size()) value += text_[at_];
+        while (at_ < text_.size() && text_[at_] != '"') {
+            if (text_[at_] == '\\') escape();
+            if (at_ < text_.size()) value += text_[at_++];
         }
         expect('"');
         return value;
+    }
+
+    /// Leaves the character that is meant as the next one.
+    void escape() {
+        ++at_;
+        if (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\') fail("'\"' or '\\' behind a '\\'");
     }
 
     std::string number() {
