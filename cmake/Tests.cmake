@@ -14,7 +14,7 @@ if(TARGET GTest::gtest_main)
     file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*.cpp)
     add_executable(tconv3d_tests ${test_sources})
     target_include_directories(tconv3d_tests PRIVATE ${TCONV3D_SOURCE_FOLDERS})
-    target_link_libraries(tconv3d_tests PRIVATE tconv3d GTest::gtest_main)
+    target_link_libraries(tconv3d_tests PRIVATE tconv3d tconv3d_fitting GTest::gtest_main)
     target_compile_definitions(tconv3d_tests PRIVATE
         TCONV3D_PROBLEMS="${PROJECT_SOURCE_DIR}/problems" TCONV3D_KERNELS="${PROJECT_SOURCE_DIR}/src/cuda/kernels"
         TCONV3D_EMULATOR="${PROJECT_SOURCE_DIR}/tests/emulator" TCONV3D_CXX="${CMAKE_CXX_COMPILER}")

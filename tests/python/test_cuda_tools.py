@@ -89,6 +89,18 @@ def test_tuning_is_remembered(tmp_path: Path) -> None:
     assert "when this problem was tuned" not in in_a_process(explain, TCONV3D_CACHE_DIR=str(tmp_path / "other"))
 
 
+def test_recording_times_remembers_nothing(tmp_path: Path) -> None:
+    problem, file = "n1 ci16 co16 4x8x16 k3 s2 p1 bf16", tmp_path / "times.jsonl"
+    arguments = ["tune", problem, "--seconds", "0.01", "--record", str(file)]
+    run = f"import sys; from tconv3d.__main__ import main; sys.exit(main({arguments}))"
+    assert "remembered" not in in_a_process(run, TCONV3D_CACHE_DIR=str(tmp_path))
+    assert not list(tmp_path.glob("*.tuned"))
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    measured = {(line["implementation"], line["candidate"]) for line in lines}
+    assert measured == {(each.implementation, each.variant) for each in candidates(Problem.parse(problem))}
+    assert all(line["ms"] > 0 and line["device"] == torch.cuda.get_device_name() for line in lines)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -10,6 +10,9 @@ namespace tconv3d::cuda::tensorcore {
 
 namespace {
 
+/// At which the clocks of an estimate are counted.
+constexpr double kClocksPerMicrosecond = 1755;
+
 std::string number(int64_t value) {
     return std::to_string(value);
 }
@@ -121,11 +124,15 @@ void PipelineStages::print(Prelude& prelude) const {
     prelude.constant("kStages", stages).flag("kRetainsSlices", retains_slices).constant("kOverread", kOverread);
 }
 
+double Schedule::microseconds() const {
+    constexpr double kLaunch = 3;
+    return kLaunch + clocks / kClocksPerMicrosecond;
+}
+
 std::string Schedule::str() const {
     std::string taken;
     if (whole_items > 0) taken = (whole_items % ctas > 0 ? "up to " : "") + number(cuts(whole_items, ctas)) + " items";
     if (share > 0) taken += (taken.empty() ? "" : " and ") + number(share) + " slices";
-    constexpr double kClocksPerMicrosecond = 1755;
     return number(ctas) + " CTAs take " + (taken.empty() ? "nothing" : taken + " each") + ", about " +
            number(std::lround(clocks / kClocksPerMicrosecond)) + " us";
 }

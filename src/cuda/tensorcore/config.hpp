@@ -113,6 +113,8 @@ struct Schedule {
     int64_t share;       ///< slices of the other items, for a CTA
     double clocks;
 
+    /// The same as time, with that of a launch.
+    double microseconds() const;
     std::string str() const;
 };
 

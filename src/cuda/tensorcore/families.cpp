@@ -71,10 +71,9 @@ Answer answer(const Question& question, Engine engine, Form form) {
     if (tilings.empty()) return {"no tile fits into shared memory and registers", {}};
     reason = reject_items(question.problem, tilings.front());
     if (!reason.empty()) return {std::move(reason), {}};
-    constexpr double kClocksPerMicrosecond = 1755, kLaunch = 3;
     Answer answer;
     for (Tiling& tiling : tilings) {
-        const double microseconds = kLaunch + tiling.config.schedule.clocks / kClocksPerMicrosecond;
+        const double microseconds = tiling.config.schedule.microseconds();
         std::string name = tiling.name();
         answer.candidates.push_back(
             {std::move(name), microseconds,

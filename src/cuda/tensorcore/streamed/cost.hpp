@@ -54,7 +54,9 @@ struct PackCost {
     double own_byte_channels_last = 0.07; ///< times the bytes of an element
 };
 
-/// The constants are fitted to measured times of some hundred configs on an H200: tools/fit-cost-model repeats that.
+/// The constants are fitted to measured times of some hundred configs on an H200: `python -m tconv3d tune --record`
+/// measures such times and tools/fit-cost-model fits to them (docs/performance.md, The cost model). A new constant goes
+/// into tools/fit/constants.cpp too.
 struct StreamedModel {
     InputCost swizzled = {0.35, 0.15, 0, 60};
     InputCost global = {9, 0.15, 0, 450};
