@@ -84,7 +84,7 @@ constexpr Case kCases[] = {
     {"n1 ci16 co8 2x5x16 k3x3x4 f16", "the same in 16 bits", kSeams},
     {"n1 ci8 co8 2x4x16 k3x5x3 s1x3x2 p1 tf32", "the same, three phases along H", kSeams},
     {"n1 ci16 co8 2x4x16 k3x5x3 s1x3x2 p1 f16", "the same in 16 bits", kSeams},
-    {"n1 ci16 co72 3x5x16 k3 s2 p1 bf16", "pieces of many rows", kRanges},
+    {"n1 ci16 co72 3x5x16 k3 s2 p1 bf16", "row ranges of many rows", kRanges},
     {"n2 ci16 co20 3x4x15 k3 s2 p1 f16", "the same, an odd number of voxels", kRetained | kRanges},
     {"n1 ci16 co8 4x5x16 k3x4x4 s1x2x1 p1 bf16", "the same, stride 1 along W", kRetained | kRanges},
     {"n1 ci16 co8 3x3x18 k1x3x3 s2 p1 op1x0x0 bf16", "the same, slices without taps", kRetained | kRanges},

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "core/number_text.hpp"
 #include "cuda/select/family.hpp"
 #include "cuda/select/tune.hpp"
 #include "tconv3d/error.hpp"
@@ -26,9 +26,7 @@ const Family* forced_family() {
 }
 
 std::string microseconds(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4g µs", value);
-    return text;
+    return with_digits(value, 4) + " µs";
 }
 
 const KernelCandidate* find(const Answer& answer, std::string_view name) {

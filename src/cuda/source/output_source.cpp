@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 
+#include "core/number_text.hpp"
 #include "cuda/kernels/shared/output.cuh"
 #include "cuda/source/prelude.hpp"
 #include "tconv3d/error.hpp"
@@ -38,9 +38,7 @@ std::string literal(double value, bool is_double) {
             is_double ? "__longlong_as_double(0x7ff0000000000000)" : "__int_as_float(0x7f800000)";
         return rounded < 0 ? "-" + infinity : infinity;
     }
-    char digits[64];
-    std::snprintf(digits, sizeof digits, "%a", rounded);
-    return std::string(digits) + (is_double ? "" : "f");
+    return hexadecimal_literal(rounded) + (is_double ? "" : "f");
 }
 
 /// A bound that nothing passes is left out.
