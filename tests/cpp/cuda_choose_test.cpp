@@ -143,6 +143,13 @@ TEST(CudaChoice, AVariantCanBeForced) {
         EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
+TEST(CudaChoice, TakesNoMoreChannelsThan32BitsCount) {
+    const std::string message = error_of([] { choose_for("ci1 co2147483664 1x1x1 k1"); });
+    for (const char* family : {"cells", "direct"})
+        EXPECT_NE(message.find(std::string(family) + ": takes fewer than"), std::string::npos) << message;
+    EXPECT_NE(message.find("got 1 and 2147483664"), std::string::npos) << message;
+}
+
 TEST(CudaChoice, NamesEveryReasonWhenNoneAccepts) {
     const std::string message = error_of([] { choose_for("n1 ci2 co2 1x1x2 k1 s3000000000"); });
     EXPECT_NE(message.find("direct: takes strides below 2147483648, got 3000000000"), std::string::npos) << message;

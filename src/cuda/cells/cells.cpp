@@ -137,6 +137,12 @@ std::string CellTile::str() const {
 Answer answer_cells(const Question& question) {
     const Problem& problem = question.problem;
     if (problem.direction != Direction::fwd) return {std::string("takes fwd, got ") + name(problem.direction), {}};
+    // The kernel counts channels in 32 bits, with room for a tile beyond the last one.
+    constexpr int64_t kMostChannels = int64_t{1} << 30;
+    if (std::max(problem.src_channels, problem.dst_channels) >= kMostChannels)
+        return {"takes fewer than 2^30 channels, got " + std::to_string(problem.src_channels) + " and " +
+                    std::to_string(problem.dst_channels),
+                {}};
     const CellTile tile = choose_cell_tile(problem, question.device.multiprocessors);
     if (tile.microseconds <= 0)
         return {"a cell of one stride is too large to unroll: kernel " + tconv3d::str(problem.kernel) + ", stride " +
