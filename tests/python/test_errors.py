@@ -302,7 +302,7 @@ def test_messages_are_made_without_streams() -> None:
     """TORCH_CHECK sends several parts through a string stream, which loses them, or crashes, in a library that carries
     its own copy of libstdc++. text() of csrc/text.hpp joins them first."""
     assert parts_of_messages('TORCH_CHECK(f(a, b), "x, y", g(1, 2)); TORCH_CHECK(c, text("(", n))') == [2, 1]
-    files = sorted((Path(__file__).resolve().parents[2] / "torch").glob("*.[ch]pp"))
+    files = sorted((Path(__file__).resolve().parents[2] / "csrc").glob("*.[ch]pp"))
     assert files
     for file in files:
         assert all(count <= 1 for count in parts_of_messages(file.read_text())), file.name
