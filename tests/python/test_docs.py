@@ -1,4 +1,4 @@
-"""The documentation holds: its tables are the committed numbers, its Python runs, its links and commands exist."""
+"""The documentation holds: tables and sentences quote the committed numbers, Python runs, links and commands exist."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
+FILES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
 CODE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SPEED_UP = re.compile(r"\d+\.\d+×")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
@@ -106,6 +107,59 @@ def test_tables_of_a_small_run_on_a_gpu() -> None:
         assert "**tf32 ncdhw**, geometric means: 4.00× as fast as default PyTorch, 2.00× as fast as the best" in text
         assert "Over the 1 problems with a floor of at least 0.02 ms tconv3d takes 2.00× the floor" in text
         assert "Some GPU; PyTorch 2.11.0, CUDA 13.0, cuDNN 9.19.1, Python 3.11.7, tconv3d 0.1.0; 2026-01-02." in text
+
+
+def test_table_of_kernelbench() -> None:
+    row = {"problem": "level1_58", "torch_ms": 8.0, "tuned_ms": 3.0, "tconv3d_ms": 2.0}
+    assert "| level 1, 58 | 8.000 | 3.000 | 2.000 | 4.00× | 1.50× |" in bench_table.kernelbench({"results": [row]})
+
+
+def test_sentences_quote_the_committed_numbers() -> None:
+    text, values = bench_table.README.read_text(encoding="utf-8"), bench_table.committed_numbers()
+    assert bench_table.NUMBER.findall(text) == [(name, values[name]) for name, _ in bench_table.NUMBER.findall(text)], (
+        "run tools/bench_table --write"
+    )
+    assert {name for name, _ in bench_table.NUMBER.findall(text)} == set(values), "a number that no sentence quotes"
+
+
+def test_no_speed_up_of_a_sentence_is_typed_by_hand() -> None:
+    """Outside of markers only 1.00× is named, where both sides take the same time."""
+    text = bench_table.README.read_text(encoding="utf-8")
+    for form in (name for name, form in bench_table.FORMS.items() if form.place == bench_table.README):
+        text = bench_table.replaced(text, form, "")
+    assert set(SPEED_UP.findall(bench_table.NUMBER.sub("", text))) <= {"1.00×"}
+
+
+def test_no_line_begins_with_the_marker_of_a_number() -> None:
+    """Markdown ends a paragraph before a line that begins with a comment."""
+    assert not re.search(r"^ *<!-- (number|end -->)", bench_table.README.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_numbers_of_a_small_run_on_a_gpu() -> None:
+    modes = example_cuda_results()
+    row = modes["rows"][0]
+    halves = [{**row, "name": name, "mode": "bf16", "best": best}
+              for name, best in (("wide", "default"), ("narrow", "tuned ndhwc"))]  # fmt: skip
+    slow = {**row, "mode": "f32", "sides": {**row["sides"], "tconv3d": {"ms": 5.0, "extra_bytes": 9 << 20}}}
+    values = bench_table.numbers({**modes, "rows": [*modes["rows"], *halves]}, {"rows": [slow]})
+    assert values == {
+        "problems": "4",
+        "tf32-over-default": "4.00×",
+        "tf32-over-best": "2.00×",
+        "slower-than-best": "`up` in f32 ncdhw (0.80×)",
+        "least-gain-in-16-bits": "2.00× on `narrow` in bf16 ncdhw",
+        "most-packed-weights": "9.0 MiB",
+    }
+    none_slower = bench_table.numbers({**modes, "rows": halves}, {"rows": []})
+    assert none_slower["slower-than-best"] == "none"
+
+
+def test_rewriting_changes_the_numbers_alone() -> None:
+    text = "about <!-- number: gain -->1.00×<!-- end --> as fast; <!-- number: count -->2<!-- end --> problems"
+    changed = bench_table.with_numbers(text, {"gain": "3.21×", "count": "23"})
+    assert changed == text.replace("1.00×", "3.21×").replace(">2<", ">23<")
+    with pytest.raises(KeyError):
+        bench_table.with_numbers(text, {"gain": "3.21×"})
 
 
 @pytest.mark.parametrize("form", bench_table.FORMS)
