@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checked.hpp"
 #include "cuts.hpp"
 
 namespace tconv3d {
@@ -64,6 +65,14 @@ void summarise(Axis& axis) {
 }
 
 } // namespace
+
+bool has_shifts_below(const Problem& problem, int64_t limit) {
+    for (size_t i = 0; i < 3; ++i) {
+        const Checked span = Checked(problem.dilation[i]) * (Checked(problem.kernel[i]) - 1) + problem.padding[i];
+        if (!span.fits() || span.value() / problem.stride[i] >= limit - 1) return false;
+    }
+    return true;
+}
 
 std::pair<int64_t, int64_t> Axis::all_shifts() const {
     std::pair<int64_t, int64_t> range(INT64_MAX, INT64_MIN);

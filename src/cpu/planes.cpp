@@ -1,5 +1,8 @@
 #include "planes.hpp"
 
+#include <algorithm>
+
+#include "core/checked.hpp"
 #include "correlate.hpp"
 #include "isa.hpp"
 #include "kernels.hpp"
@@ -65,9 +68,32 @@ const Kernels<double>& kernels<double>(Isa isa) {
     return portable::kernels_f64();
 }
 
+namespace {
+
+/// Whether the input that one row of outputs reads, zero-padded in all planes, has a size that memory may have.
+bool has_sized_slabs(const Problem& problem) {
+    constexpr int64_t kMostElements = int64_t{1} << 37; // a TiB of doubles
+    Checked elements = std::max(problem.src[2], problem.dst()[2]);
+    for (size_t i = 0; i < 3; ++i) {
+        const Checked span = Checked(problem.dilation[i]) * (Checked(problem.kernel[i]) - 1) + problem.padding[i];
+        if (!span.fits()) return false;
+        const Checked reach = span.value() / problem.stride[i] + 2;
+        const int64_t planes = std::min(problem.stride[i], problem.kernel[i]);
+        elements = (i == 2 ? elements + reach : elements * (reach + 1)) * planes;
+    }
+    return elements.fits() && elements.value() <= kMostElements;
+}
+
+} // namespace
+
 Answer<Kernel> answer_planes(const Problem& problem, const Epilogue& epilogue) {
     if (!has_few_phases(problem)) {
         return {"stride " + str(problem.stride) + " makes more than " + std::to_string(kMostPhases) + " phases", {}};
+    }
+    if (!has_sized_slabs(problem)) {
+        return {"taps lie so far apart that the rows between them would take more than a TiB: kernel " +
+                    str(problem.kernel) + ", padding " + str(problem.padding) + ", dilation " + str(problem.dilation),
+                {}};
     }
     return {"", {{"", 0, [problem, epilogue] { return prepare_planes(problem, epilogue); }}}};
 }

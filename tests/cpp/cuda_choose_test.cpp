@@ -143,6 +143,13 @@ TEST(CudaChoice, AVariantCanBeForced) {
         EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
+TEST(CudaChoice, LeavesTapsThatLieFarApartToDirect) {
+    for (const char* problem :
+         {"ci1 co1 1x1x1 k2x1x1 d4611686018427387904x1x1 p2305843009213693952x0x0 bf16",
+          "ci8 co8 2x2x2 k3 d1x2147483648x1 p0x2147483648x0 tf32", "ci8 co8 2x2x2 k2 s3 d1x1x9007199254740993"})
+        EXPECT_EQ(name_for(problem), "direct") << problem;
+}
+
 TEST(CudaChoice, TakesNoMoreChannelsThan32BitsCount) {
     const std::string message = error_of([] { choose_for("ci1 co2147483664 1x1x1 k1"); });
     for (const char* family : {"cells", "direct"})

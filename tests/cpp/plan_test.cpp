@@ -151,6 +151,26 @@ TEST(PlanExecute, ChecksTheWorkspace) {
                     "aligned to 64 bytes");
 }
 
+/// Taps that lie so far apart that sizes between them wrap: nothing is reached, and dst is zero.
+TEST(PlanExecute, TakesTapsThatLieFarApart) {
+    const std::string geometry = "ci1 co1 1x1x1 k2x1x1 d4611686018427387904x1x1 p2305843009213693952x0x0 ";
+    for (const char* direction : {"fwd", "bwd_data", "bwd_weight"}) {
+        const Plan plan(Problem::parse(geometry + direction));
+        EXPECT_EQ(plan.implementation(), "reference") << direction;
+        expect_contains(plan.rejections().front().reason, "dilation 4611686018427387904x1x1");
+        std::mt19937 random(1);
+        Tensor one = Tensor::reals(DType::f32, 1, random), two = Tensor::reals(DType::f32, 2, random);
+        Tensor result = Tensor::reals(DType::f32, 2, random);
+        Arguments arguments;
+        arguments.src = arguments.grad_dst = one.data();
+        arguments.weight = two.data();
+        arguments.dst = arguments.grad_src = arguments.grad_weight = result.data();
+        SerialExecutor executor;
+        plan.execute(arguments, executor);
+        EXPECT_EQ(result.at(0), 0) << direction;
+    }
+}
+
 TEST(PlanExecute, AnEmptyBatchNeedsNoTensors) {
     for (const char* direction : {"fwd", "bwd_data"}) {
         Tensor weight(DType::f32, 1);

@@ -137,11 +137,15 @@ std::string CellTile::str() const {
 Answer answer_cells(const Question& question) {
     const Problem& problem = question.problem;
     if (problem.direction != Direction::fwd) return {std::string("takes fwd, got ") + name(problem.direction), {}};
-    // The kernel counts channels in 32 bits, with room for a tile beyond the last one.
-    constexpr int64_t kMostChannels = int64_t{1} << 30;
-    if (std::max(problem.src_channels, problem.dst_channels) >= kMostChannels)
+    // The kernel counts channels and voxels in 32 bits, with room for a tile beyond the last one.
+    constexpr int64_t kLimit = int64_t{1} << 30;
+    if (std::max(problem.src_channels, problem.dst_channels) >= kLimit)
         return {"takes fewer than 2^30 channels, got " + std::to_string(problem.src_channels) + " and " +
                     std::to_string(problem.dst_channels),
+                {}};
+    if (!has_shifts_below(problem, kLimit))
+        return {"takes taps fewer than 2^30 voxels apart, got kernel " + tconv3d::str(problem.kernel) + ", padding " +
+                    tconv3d::str(problem.padding) + ", dilation " + tconv3d::str(problem.dilation),
                 {}};
     const CellTile tile = choose_cell_tile(problem, question.device.multiprocessors);
     if (tile.microseconds <= 0)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/direction.hpp"
+#include "core/index_map.hpp"
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/gathered/tiles.hpp"
 #include "cuda/tensorcore/kernel.hpp"
@@ -23,6 +24,9 @@ std::string reject_extents(const Problem& problem) {
         return "takes slices of fewer than 2^31 outputs, got " + str(out) + " of " + std::to_string(neighbours) +
                " channels";
     }
+    if (!has_shifts_below(problem, kLimit))
+        return "takes taps fewer than 2^30 voxels apart, got kernel " + str(problem.kernel) + ", padding " +
+               str(problem.padding) + ", dilation " + str(problem.dilation);
     constexpr int64_t kMostTaps = 92; // those of one k step and 32 channels are less than 99 KiB of shared memory
     if (problem.kernel[1] * problem.kernel[2] > kMostTaps)
         return "takes at most " + std::to_string(kMostTaps) + " taps in a plane, got kernel " + str(problem.kernel);
