@@ -12,24 +12,24 @@ help: ## list the commands
 demo: build ## run the operator, check it against PyTorch, show the speed-up
 	@$(RUN) -m tconv3d demo $(ARGS)
 
-test: test-cpp test-python ## all tests
+test: ## all tests
+	@tools/test $(ARGS)
 
 test-cpp: setup ## the C++ tests, under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/test-cpp
 
 test-python: build ## the Python tests
-	@build/python -c 'import pytest' || \
-		{ echo "Python tests need pytest, and build/python has none: build/python -m pip install pytest"; exit 1; }
-	@$(RUN) tools/test-python $(ARGS)
+	@tools/test-python $(ARGS)
 
 bench: build ## time tconv3d side by side with PyTorch
 	@$(RUN) -m tconv3d bench $(ARGS)
 
-lint: setup ## warnings as errors, clang-format, clang-tidy, ruff
+lint: setup ## clang-format, ruff, mypy, warnings as errors, clang-tidy
 	@tools/lint
 
 build: setup ## build the PyTorch operators into python/tconv3d
-	@tools/build build/release -DTCONV3D_BUILD_TORCH=ON -DTCONV3D_BUILD_TESTS=OFF -DTCONV3D_PYTHON=$(CURDIR)/build/python
+	@tools/build build/release -DTCONV3D_BUILD_TORCH=ON -DTCONV3D_BUILD_TESTS=OFF \
+		-DTCONV3D_PYTHON=$(CURDIR)/build/python -DTCONV3D_WERROR=$(if $(filter true,$(CI)),ON,OFF)
 	@cmake --install build/release --component python --prefix python >build/release/install.log
 
 setup: ## choose or make the Python to work with

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import pytest
 import torch
@@ -12,15 +14,35 @@ ISAS = [isa["name"] for isa in MACHINE["isas"] if isa["available"]]
 FORCED = ["reference", *ISAS]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", default="0/1", help="I/N: of every N tests the I-th, from 0 (tools/test-python cuts so)")
+#: The files with the longest tests: these begin first, so that no process is left alone with one of them at the end.
+LONGEST = ("test_cuda_exact", "test_cuda", "test_compile", "test_mistakes", "test_cli", "test_fuzz")
+
+#: Tests that run in one process, by the beginning of a name: those that use a GPU, so that it serves two processes at a
+#: time (test_cuda_exact.py starts more by itself), and those that would prepare the same thing twice.
+ONE_PROCESS = {
+    r".*/test_cuda_exact\.py": "exact on a GPU",
+    r".*/test_cuda\w*\.py": "on a GPU",
+    r".*/test_cli\.py::test_bench": "results of one benchmark",
+    r".*/test_compile\.py::.*\binductor\b": "headers that inductor compiles",
+}
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    index, count = map(int, config.getoption("--part").split("/"))
-    config.hook.pytest_deselected(items=[item for place, item in enumerate(items) if place % count != index])
-    items[:] = items[index::count]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {stem: place for place, stem in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(LONGEST)))
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each process takes the next test, or group of tests, when it is done with its last ones."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            groups = (group for pattern, group in ONE_PROCESS.items() if re.match(pattern, nodeid))
+            return next(groups, nodeid)
+
+    return Scheduling(config, log)
 
 
 def pytest_report_header() -> list[str]:

@@ -94,7 +94,9 @@ def build(info: ModuleInfo, sample: ModuleInput, dtype: torch.dtype) -> tuple[An
 
 
 @pytest.mark.parametrize(
-    ("info", "dtype"), [(info, dtype) for info in MODULES for dtype in info.dtypes if dtype != torch.complex32], ids=str
+    ("info", "dtype"),
+    [(info, dtype) for info in MODULES for dtype in info.dtypes if dtype != torch.complex32],
+    ids=lambda value: value.name if isinstance(value, ModuleInfo) else str(value),
 )
 def test_module_samples(info: ModuleInfo, dtype: torch.dtype) -> None:
     """Same outputs and gradients as PyTorch's module with the same parameters."""
