@@ -9,6 +9,9 @@ include(GNUInstallDirs)
 include(Embed)
 find_package(Threads REQUIRED)
 
+# The host compiles src/cuda/kernels/shared too, whose files include one another by their path from src/cuda/kernels.
+set(TCONV3D_SOURCE_FOLDERS ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/cuda/kernels)
+
 # Static always: its symbols are hidden, so that the operators export nothing but their registration.
 add_library(tconv3d STATIC ${core_sources})
 add_library(tconv3d::tconv3d ALIAS tconv3d)
@@ -16,7 +19,7 @@ target_compile_features(tconv3d PUBLIC cxx_std_17)
 target_compile_definitions(tconv3d PRIVATE TCONV3D_VERSION="${PROJECT_VERSION}")
 target_include_directories(tconv3d
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    PRIVATE ${TCONV3D_SOURCE_FOLDERS})
 target_link_libraries(tconv3d PUBLIC Threads::Threads PRIVATE ${CMAKE_DL_LIBS})
 tconv3d_embed_kernels(tconv3d)
 tconv3d_compile_options(tconv3d)

@@ -39,8 +39,8 @@ endfunction()
 if(TARGET GTest::gtest_main)
     file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*.cpp)
     add_executable(tconv3d_tests ${test_sources})
-    target_include_directories(tconv3d_tests PRIVATE ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(tconv3d_tests PRIVATE tconv3d GTest::gtest_main)
+    target_include_directories(tconv3d_tests PRIVATE ${TCONV3D_SOURCE_FOLDERS})
+    target_link_libraries(tconv3d_tests PRIVATE tconv3d tconv3d_fitting GTest::gtest_main)
     tconv3d_emulating_compiler(emulating_compiler)
     target_compile_definitions(tconv3d_tests PRIVATE
         TCONV3D_PROBLEMS="${PROJECT_SOURCE_DIR}/problems" TCONV3D_KERNELS="${PROJECT_SOURCE_DIR}/src/cuda/kernels"

@@ -1,21 +1,18 @@
 #include <ATen/Context.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
 #include "chain_bwd.hpp"
 #include "convert.hpp"
 #include "cuda_plans.hpp"
+#include "cuda_pytorch.hpp"
 #include "cuda_stream.hpp"
 #include "tensors.hpp"
 
-/// The CUDA kernels: fwd is the core's, on PyTorch's current stream and with PyTorch's allocator; the gradients are
-/// PyTorch's own operators.
+/// The CUDA kernels: the core's plans, on PyTorch's current stream and with PyTorch's allocator, or PyTorch's own
+/// operators where left_to_pytorch() says so.
 namespace tconv3d::ops {
 
 namespace {
@@ -100,45 +97,52 @@ std::tuple<at::Tensor, at::Tensor> fwd_saved_cuda(const at::Tensor& src, const a
     return {dst, preactivation};
 }
 
-/// How many strides an output padding is long: less than one but for dilated problems. PyTorch's gradients expect the
-/// rest; a whole stride is the same as one more src voxel that holds zero (docs/math.md).
-Extents whole_strides(const Problem& problem) {
-    Extents strides;
-    for (size_t i = 0; i < 3; ++i) strides[i] = problem.output_padding[i] / problem.stride[i];
-    return strides;
+at::Tensor run_bwd_data(const Problem& problem, const at::Tensor& grad_dst, const at::Tensor& weight) {
+    const auto prepared = cuda_plan(problem, "", grad_dst.device().index());
+    const at::Tensor grad_src = make(src_sizes(problem), grad_dst, format(problem));
+    const at::Tensor dense_grad_dst = aligned(grad_dst.contiguous(format(problem)));
+    const at::Tensor dense_weight = aligned(weight.contiguous());
+
+    Arguments arguments;
+    arguments.grad_dst = dense_grad_dst.data_ptr();
+    arguments.weight = dense_weight.data_ptr();
+    arguments.grad_src = grad_src.data_ptr();
+    execute(prepared->plan, arguments, grad_dst.device());
+    return grad_src;
 }
 
-/// The gradient of src is an ordinary convolution of grad_dst.
+std::tuple<at::Tensor, at::Tensor> run_bwd_weight(const Problem& problem, const at::Tensor& src,
+                                                  const at::Tensor& grad_dst, bool with_bias) {
+    const auto prepared = cuda_plan(problem, "", src.device().index());
+    const at::Tensor grad_weight = make(weight_sizes(problem), src, at::MemoryFormat::Contiguous);
+    const at::Tensor grad_bias = with_bias ? at::empty({problem.dst_channels}, src.options()) : nothing(src);
+    const at::Tensor dense_src = aligned(src.contiguous(format(problem)));
+    const at::Tensor dense_grad_dst = aligned(grad_dst.contiguous(format(problem)));
+
+    Arguments arguments;
+    arguments.src = dense_src.data_ptr();
+    arguments.grad_dst = dense_grad_dst.data_ptr();
+    arguments.grad_weight = grad_weight.data_ptr();
+    if (with_bias) arguments.grad_bias = grad_bias.data_ptr();
+    execute(prepared->plan, arguments, src.device());
+    return {grad_weight, grad_bias};
+}
+
 at::Tensor bwd_data_cuda(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
     const c10::DeviceGuard guard(grad_dst.device());
-    const Problem problem = bwd_data_problem(grad_dst, weight, geometry);
-    if (problem.batch == 0) return make(src_sizes(problem), grad_dst, format(problem));
-    constexpr Extents kNone = {0, 0, 0};
-    at::Tensor grad_src = at::convolution(grad_dst, weight, {}, problem.stride, problem.padding, problem.dilation,
-                                          /*transposed=*/false, kNone, problem.groups);
-    for (int64_t i = 0; i < 3; ++i) grad_src = grad_src.narrow(i + 2, 0, problem.src[static_cast<size_t>(i)]);
-    return grad_src.contiguous(format(problem));
+    Problem problem = bwd_data_problem(grad_dst, weight, geometry);
+    problem.math = math_mode(problem.dtype);
+    return left_to_pytorch(problem).empty() ? run_bwd_data(problem, grad_dst, weight)
+                                            : pytorch_bwd_data(problem, grad_dst, weight);
 }
 
 std::tuple<at::Tensor, at::Tensor> bwd_weight_cuda(const at::Tensor& src, const at::Tensor& grad_dst,
                                                    at::IntArrayRef kernel, const Geometry& geometry, bool with_bias) {
     const c10::DeviceGuard guard(src.device());
-    const Problem problem = bwd_weight_problem(src, grad_dst, kernel, geometry);
-    const std::vector<int64_t> bias_sizes = {problem.dst_channels};
-    if (problem.batch == 0)
-        return {at::zeros(weight_sizes(problem), src.options()),
-                with_bias ? at::zeros(bias_sizes, src.options()) : nothing(src)};
-
-    const Extents more = whole_strides(problem);
-    Extents output_padding = problem.output_padding;
-    for (size_t i = 0; i < 3; ++i) output_padding[i] -= more[i] * problem.stride[i];
-    const bool pads = more != Extents{0, 0, 0};
-    const at::Tensor padded = pads ? at::constant_pad_nd(src, {0, more[2], 0, more[1], 0, more[0]}) : src;
-    const at::Tensor weight = at::empty(weight_sizes(problem), src.options()); // for its sizes alone
-    const auto [grad_src, grad_weight, grad_bias] = at::convolution_backward(
-        grad_dst, padded.contiguous(format(problem)), weight, bias_sizes, problem.stride, problem.padding,
-        problem.dilation, /*transposed=*/true, output_padding, problem.groups, {false, true, with_bias});
-    return {grad_weight.contiguous(), with_bias ? grad_bias : nothing(src)};
+    Problem problem = bwd_weight_problem(src, grad_dst, kernel, geometry);
+    problem.math = math_mode(problem.dtype);
+    return left_to_pytorch(problem).empty() ? run_bwd_weight(problem, src, grad_dst, with_bias)
+                                            : pytorch_bwd_weight(problem, src, grad_dst, with_bias);
 }
 
 std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_cuda(const at::Tensor& grad_dst, const at::Tensor& saved,

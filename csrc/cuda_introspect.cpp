@@ -1,6 +1,8 @@
 #include <ATen/core/List.h>
 #include <torch/library.h>
 
+#include "core/argument_checks.hpp"
+#include "core/explain_text.hpp"
 #include "cuda/runtime/cache.hpp"
 #include "cuda/runtime/driver.hpp"
 #include "cuda/runtime/nvrtc.hpp"
@@ -58,10 +60,17 @@ std::string cuda_machine() {
                    member("implementations", names(cuda::implementations()))});
 }
 
+/// What a call on the device runs, and why.
+std::string explain_call(const Problem& problem, const Epilogue& epilogue, int device) {
+    require_plannable(problem, epilogue);
+    const std::string reason = left_to_pytorch(problem);
+    if (reason.empty()) return cuda::Plan(problem, epilogue, device).explain();
+    return explain_problem(problem, epilogue) + explain_line("implementation", "PyTorch's operator: " + reason);
+}
+
 std::string cuda_explain(Text problem, Text epilogue, int64_t device) {
     return translating_errors([&] {
-        return cuda::Plan(Problem::parse(view(problem)), Epilogue::parse(view(epilogue)), static_cast<int>(device))
-            .explain();
+        return explain_call(Problem::parse(view(problem)), Epilogue::parse(view(epilogue)), static_cast<int>(device));
     });
 }
 

@@ -89,4 +89,11 @@ std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue,
     return made;
 }
 
+std::string left_to_pytorch(const Problem& problem) {
+    const char* forced = std::getenv("TCONV3D_CUDA_IMPL");
+    if (problem.direction == Direction::fwd || (forced != nullptr && *forced != '\0')) return "";
+    return std::string("tconv3d's only kernel for ") + name(problem.direction) +
+           ", direct, uses no tensor cores; TCONV3D_CUDA_IMPL=direct has it run";
+}
+
 } // namespace tconv3d::ops

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "ops.hpp"
 #include "tconv3d/cuda.hpp"
@@ -17,5 +18,8 @@ std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue,
 
 /// Has all of them made again.
 void forget_cuda_plans();
+
+/// Why PyTorch's operator computes the problem on a GPU; empty where a plan does.
+std::string left_to_pytorch(const Problem& problem);
 
 } // namespace tconv3d::ops

@@ -1,6 +1,7 @@
 #include <torch/library.h>
 #include <torch/version.h>
 
+#include "core/number_text.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/planes.hpp"
 #include "json.hpp"
@@ -14,12 +15,6 @@ namespace {
 
 std::string array_of(const Extents& extents) {
     return array({std::to_string(extents[0]), std::to_string(extents[1]), std::to_string(extents[2])});
-}
-
-/// Whole numbers, in double because they may exceed 64 bits.
-std::string whole(double value) {
-    std::string text = std::to_string(value);
-    return text.substr(0, text.find('.'));
 }
 
 std::string explain(Text problem, Text epilogue) {

@@ -28,7 +28,7 @@ public:
 class Plan {
 public:
     /// Takes what was remembered for the problem, else the cheapest implementation that accepts it, by estimate.
-    /// TCONV3D_CUDA_IMPL names one to force.
+    /// TCONV3D_CUDA_IMPL names one to force. An epilogue belongs to fwd.
     Plan(const Problem& problem, const Epilogue& epilogue, int device);
 
     const Problem& problem() const { return problem_; }
@@ -37,8 +37,8 @@ public:
     size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
     bool takes_channels_last_weight() const { return kernel_->takes_channels_last_weight(); }
 
-    /// src, weight, dst and preactivation are aligned to 16 bytes. workspace: workspace_bytes() of device memory,
-    /// aligned to 256. Returns when the work is queued on the stream.
+    /// The tensors that the direction needs, and preactivation, are aligned to 16 bytes. workspace: workspace_bytes()
+    /// of device memory, aligned to 256. Returns when the work is queued on the stream.
     void execute(const Arguments& arguments, void* stream, void* workspace) const;
 
     std::string explain() const;

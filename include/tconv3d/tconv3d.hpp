@@ -5,6 +5,5 @@
 #include "tconv3d/epilogue_bwd.hpp"
 #include "tconv3d/error.hpp"
 #include "tconv3d/executor.hpp"
-#include "tconv3d/phases.hpp"
 #include "tconv3d/plan.hpp"
 #include "tconv3d/problem.hpp"

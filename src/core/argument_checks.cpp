@@ -35,4 +35,32 @@ void require_operands(const Problem& problem, const Epilogue& epilogue, const st
     }
 }
 
+void require_plannable(const Problem& problem, const Epilogue& epilogue) {
+    problem.validate();
+    if (problem.direction != Direction::fwd && !epilogue.empty())
+        throw Error("an epilogue belongs to fwd, got '" + epilogue.str() + "' with " + name(problem.direction));
+}
+
+std::array<RequiredTensor, 3> required_tensors(Direction direction, const Arguments& arguments) {
+    switch (direction) {
+    case Direction::fwd:
+        return {{{"src", arguments.src, true}, {"weight", arguments.weight, false}, {"dst", arguments.dst, true}}};
+    case Direction::bwd_data:
+        return {{{"grad_dst", arguments.grad_dst, true},
+                 {"weight", arguments.weight, false},
+                 {"grad_src", arguments.grad_src, true}}};
+    case Direction::bwd_weight:
+        return {{{"src", arguments.src, true},
+                 {"grad_dst", arguments.grad_dst, true},
+                 {"grad_weight", arguments.grad_weight, false}}};
+    }
+    throw Error("unknown direction");
+}
+
+void require_arguments(const Problem& problem, const Epilogue& epilogue, const Arguments& arguments) {
+    for (const RequiredTensor& tensor : required_tensors(problem.direction, arguments))
+        if (problem.batch > 0 || !tensor.batched) require_present(tensor.data, tensor.name, name(problem.direction));
+    require_operands(problem, epilogue, arguments.operands, name(problem.direction));
+}
+
 } // namespace tconv3d

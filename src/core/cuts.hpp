@@ -13,4 +13,10 @@ inline int64_t round_up(int64_t value, int64_t multiple) {
     return cuts(value, multiple) * multiple;
 }
 
+/// Division that rounds down, also for negative numerators.
+inline int64_t floor_div(int64_t numerator, int64_t denominator) {
+    const int64_t quotient = numerator / denominator;
+    return quotient - (numerator % denominator < 0 ? 1 : 0);
+}
+
 } // namespace tconv3d

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "number_text.hpp"
 #include "step_table.hpp"
 #include "tconv3d/error.hpp"
 
@@ -40,13 +41,6 @@ std::string_view trim(std::string_view text) {
     constexpr std::string_view kBlanks = " \t\r\n";
     const size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
     return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
-
-/// The shortest text that reads back as the same value.
-std::string shortest(double value) {
-    char buffer[32];
-    const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
-    return {buffer, result.ptr};
 }
 
 /// Reads steps off the front of a text.

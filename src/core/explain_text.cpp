@@ -1,6 +1,8 @@
 #include "explain_text.hpp"
 
-#include <cstdio>
+#include <iterator>
+
+#include "number_text.hpp"
 
 namespace tconv3d {
 namespace {
@@ -24,9 +26,7 @@ std::string with_prefix(double value, const char* unit) {
     constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P", "E"};
     size_t prefix = 0;
     for (; value >= 1000 && prefix + 1 < std::size(kPrefixes); ++prefix) value /= 1000;
-    char buffer[64];
-    std::snprintf(buffer, sizeof buffer, "%.4g %s%s", value, kPrefixes[prefix], unit);
-    return buffer;
+    return with_digits(value, 4) + " " + kPrefixes[prefix] + unit;
 }
 
 std::string explain_line(const std::string& label, const std::string& text) {
@@ -37,8 +37,7 @@ std::string explain_line(const std::string& label, const std::string& text) {
 std::string explain_problem(const Problem& problem, const Epilogue& epilogue) {
     const double flops = problem.flops();
     const double bytes = problem.bytes();
-    char intensity[32];
-    std::snprintf(intensity, sizeof intensity, "%.4g flop/B", bytes > 0 ? flops / bytes : 0.0);
+    const std::string intensity = with_digits(bytes > 0 ? flops / bytes : 0.0, 4) + " flop/B";
     return explain_line("problem", problem.str()) + explain_line("dst", str(problem.dst())) +
            explain_line("flops", with_prefix(flops, "flop")) + explain_line("bytes", with_prefix(bytes, "B")) +
            explain_line("intensity", intensity) + explain_line("epilogue", describe(epilogue));

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <memory>
-#include <string>
 #include <vector>
 
+#include "answer.hpp"
 #include "tconv3d/plan.hpp"
 
 namespace tconv3d {
@@ -11,9 +10,7 @@ namespace tconv3d {
 /// One entry of the ordered list that a Plan walks.
 struct Implementation {
     const char* name;
-    /// Why it cannot take the problem, with the values; empty when it can.
-    std::string (*reject)(const Problem& problem, const Epilogue& epilogue);
-    std::unique_ptr<Kernel> (*prepare)(const Problem& problem, const Epilogue& epilogue);
+    Answer<Kernel> (*answer)(const Problem& problem, const Epilogue& epilogue);
 };
 
 /// In the order of preference; the last entry accepts every valid problem.

@@ -33,33 +33,6 @@ std::string forced_implementation() {
     throw Error(std::string("TCONV3D_IMPL=") + forced + " names no implementation; there are: " + known);
 }
 
-/// Tensors with a batch of 0 hold nothing: their pointers may be null.
-void check_arguments(const Problem& problem, const Epilogue& epilogue, const Arguments& arguments) {
-    const bool batched = problem.batch > 0;
-    const auto require = [&](const void* pointer, const char* what) {
-        require_present(pointer, what, name(problem.direction));
-    };
-    switch (problem.direction) {
-    case Direction::fwd:
-        if (batched) require(arguments.src, "src");
-        require(arguments.weight, "weight");
-        if (batched) require(arguments.dst, "dst");
-        break;
-    case Direction::bwd_data:
-        if (batched) require(arguments.grad_dst, "grad_dst");
-        require(arguments.weight, "weight");
-        if (batched) require(arguments.grad_src, "grad_src");
-        break;
-    case Direction::bwd_weight:
-        if (batched) require(arguments.src, "src");
-        if (batched) require(arguments.grad_dst, "grad_dst");
-        require(arguments.grad_weight, "grad_weight");
-        break;
-    }
-    require_operands(problem, epilogue, arguments.operands, name(problem.direction));
-    if (arguments.weight_channels_last) refuse_channels_last_weight("the CPU");
-}
-
 struct AlignedDelete {
     void operator()(void* memory) const { ::operator delete(memory, std::align_val_t(kWorkspaceAlignment)); }
 };
@@ -67,27 +40,29 @@ struct AlignedDelete {
 } // namespace
 
 Plan::Plan(const Problem& problem, const Epilogue& epilogue) : problem_(problem), epilogue_(epilogue) {
-    problem_.validate();
-    if (problem_.direction != Direction::fwd && !epilogue_.empty())
-        throw Error("an epilogue belongs to fwd, got '" + epilogue_.str() + "' with " + name(problem_.direction));
+    require_plannable(problem_, epilogue_);
     const std::string forced = forced_implementation();
     for (const Implementation& implementation : implementation_list()) {
-        const bool passed_over = !forced.empty() && forced != implementation.name;
-        const std::string reason = passed_over ? "TCONV3D_IMPL=" + forced : implementation.reject(problem_, epilogue_);
-        if (reason.empty()) {
+        if (!forced.empty() && forced != implementation.name) {
+            rejections_.push_back({implementation.name, "TCONV3D_IMPL=" + forced});
+            continue;
+        }
+        const Answer<Kernel> answer = implementation.answer(problem_, epilogue_);
+        if (answer.accepts()) {
             implementation_ = implementation.name;
-            kernel_ = implementation.prepare(problem_, epilogue_);
+            kernel_ = answer.candidates.front().prepare();
             return;
         }
-        if (!passed_over && !forced.empty())
-            throw Error("TCONV3D_IMPL=" + forced + " cannot take " + problem_.str() + ": " + reason);
-        rejections_.push_back({implementation.name, reason});
+        if (!forced.empty())
+            throw Error("TCONV3D_IMPL=" + forced + " cannot take " + problem_.str() + ": " + answer.reason);
+        rejections_.push_back({implementation.name, answer.reason});
     }
     throw Error("no implementation takes " + problem_.str());
 }
 
 void Plan::execute(const Arguments& arguments, Executor& executor, void* workspace) const {
-    check_arguments(problem_, epilogue_, arguments);
+    require_arguments(problem_, epilogue_, arguments);
+    if (arguments.weight_channels_last) refuse_channels_last_weight("the CPU");
     const size_t bytes = workspace_bytes(executor.workers());
     if (bytes > 0 && workspace == nullptr)
         throw Error("implementation " + implementation_ + " needs a workspace of " + std::to_string(bytes) +

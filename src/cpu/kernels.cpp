@@ -15,21 +15,21 @@ namespace {
 #if defined(__AVX512F__)
 constexpr int64_t kVectorBytes = 64;
 // 32 registers: 8 × 3 sums, 3 loaded vectors, and the weights as operands broadcast from memory.
-constexpr int64_t kGatherChannels = 8;
-constexpr int64_t kGatherVectors = 3;
+constexpr int64_t kCorrelateChannels = 8;
+constexpr int64_t kCorrelateVectors = 3;
 constexpr int64_t kDotRows = 4;
 constexpr int64_t kDotColumns = 6;
 #elif defined(__AVX2__)
 constexpr int64_t kVectorBytes = 32;
 // 16 registers: 4 × 3 sums, 3 loaded vectors, one broadcast weight.
-constexpr int64_t kGatherChannels = 4;
-constexpr int64_t kGatherVectors = 3;
+constexpr int64_t kCorrelateChannels = 4;
+constexpr int64_t kCorrelateVectors = 3;
 constexpr int64_t kDotRows = 3;
 constexpr int64_t kDotColumns = 4;
 #else
 constexpr int64_t kVectorBytes = 16;
-constexpr int64_t kGatherChannels = 4;
-constexpr int64_t kGatherVectors = 3;
+constexpr int64_t kCorrelateChannels = 4;
+constexpr int64_t kCorrelateVectors = 3;
 constexpr int64_t kDotRows = 3;
 constexpr int64_t kDotColumns = 4;
 #endif
@@ -62,7 +62,7 @@ constexpr int64_t kChain = 64;
 
 /// Moves the sums of a register block to memory: added to what is there, or in its place.
 template <typename T, int64_t Channels, int64_t Vectors>
-inline void flush_sums(Vector<T> (&sums)[Channels][Vectors], const GatherBlock<T>& block, bool accumulate) {
+inline void flush_sums(Vector<T> (&sums)[Channels][Vectors], const CorrelateBlock<T>& block, bool accumulate) {
 #pragma GCC unroll 8
     for (int64_t i = 0; i < Channels; ++i) {
         T* out = block.sums + i * block.sums_pitch;
@@ -76,7 +76,7 @@ inline void flush_sums(Vector<T> (&sums)[Channels][Vectors], const GatherBlock<T
 }
 
 template <typename T, int64_t Channels, int64_t Vectors>
-void gather_block(const GatherBlock<T>& block) {
+void correlate_block(const CorrelateBlock<T>& block) {
     Vector<T> sums[Channels][Vectors] = {};
     bool accumulate = block.accumulate;
     int64_t chained = 0;
@@ -156,12 +156,12 @@ void dot_block(const DotBlock<T>& block) {
 
 /// The block whose constant sizes are the run-time ones, at most I × J.
 template <typename T, int64_t I, int64_t J>
-void gather_of_size(int64_t channels, int64_t vectors, const GatherBlock<T>& block) {
-    if (channels == I && vectors == J) return gather_block<T, I, J>(block);
+void correlate_of_size(int64_t channels, int64_t vectors, const CorrelateBlock<T>& block) {
+    if (channels == I && vectors == J) return correlate_block<T, I, J>(block);
     if constexpr (J > 1) {
-        return gather_of_size<T, I, J - 1>(channels, vectors, block);
+        return correlate_of_size<T, I, J - 1>(channels, vectors, block);
     } else if constexpr (I > 1) {
-        return gather_of_size<T, I - 1, kGatherVectors>(channels, vectors, block);
+        return correlate_of_size<T, I - 1, kCorrelateVectors>(channels, vectors, block);
     }
 }
 
@@ -288,11 +288,11 @@ double sum_row(DType dtype, const void* data, int64_t offset, int64_t stride, in
 template <typename T>
 constexpr Kernels<T> kTable = {
     kLanes<T>,
-    kGatherChannels,
-    kGatherVectors,
+    kCorrelateChannels,
+    kCorrelateVectors,
     kDotRows,
     kDotColumns,
-    gather_of_size<T, kGatherChannels, kGatherVectors>,
+    correlate_of_size<T, kCorrelateChannels, kCorrelateVectors>,
     dot_of_size<T, kDotRows, kDotColumns>,
     load_row<T>,
     load_slab_rows<T>,

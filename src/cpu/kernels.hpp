@@ -16,7 +16,7 @@ struct ActiveTap {
 
 /// sums[i][lane] (+)= Σ over taps and channels of slab[channel][lane + offset] · weights[tap][channel][i]
 template <typename T>
-struct GatherBlock {
+struct CorrelateBlock {
     const T* slab;
     int64_t channel_pitch;
     int64_t channels;
@@ -65,12 +65,12 @@ struct SlabRows {
 template <typename T>
 struct Kernels {
     int64_t vector_lanes;
-    int64_t gather_channels; ///< output channels of a full register block
-    int64_t gather_vectors;  ///< vectors of lanes of a full register block
+    int64_t correlate_channels; ///< output channels of a full register block
+    int64_t correlate_vectors;  ///< vectors of lanes of a full register block
     int64_t dot_rows;
     int64_t dot_columns;
 
-    void (*gather)(int64_t channels, int64_t vectors, const GatherBlock<T>& block);
+    void (*correlate)(int64_t channels, int64_t vectors, const CorrelateBlock<T>& block);
     void (*dot)(int64_t rows, int64_t columns, const DotBlock<T>& block);
     /// out[i] = data[offset + i * stride], converted.
     void (*load)(DType dtype, const void* data, int64_t offset, int64_t stride, int64_t count, T* out);

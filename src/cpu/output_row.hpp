@@ -2,10 +2,10 @@
 
 #include <vector>
 
+#include "../core/index_map.hpp"
 #include "kernels.hpp"
 #include "slab.hpp"
 #include "tconv3d/plan.hpp"
-#include "walk.hpp"
 
 namespace tconv3d::cpu {
 
@@ -16,7 +16,7 @@ public:
     OutputRows(const Problem& problem, const Epilogue& epilogue, const Kernels<T>& kernels, const Arguments& arguments);
 
     /// What store() needs: the row itself, then a row of a residual operand.
-    static int64_t scratch_elements(const Walk& walk) { return 2 * walk.dims[2].out_extent; }
+    static int64_t scratch_elements(const IndexMap& map) { return 2 * map.axes[2].out_extent; }
 
     /// scratch: the row (n, channel, d, h) of sums, which is overwritten, then room for an operand's row.
     void store(int64_t n, int64_t channel, int64_t d, int64_t h, T* scratch) const;

@@ -8,7 +8,7 @@
 
 namespace tconv3d::cpu {
 
-/// Where an element of the weight lies, seen from a gather: element(group, in, out, tap).
+/// Where an element of the weight lies, seen from the correlation: element(group, in, out, tap).
 struct WeightView {
     const void* data;
     DType dtype;

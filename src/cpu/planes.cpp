@@ -1,6 +1,6 @@
 #include "planes.hpp"
 
-#include "gather.hpp"
+#include "correlate.hpp"
 #include "isa.hpp"
 #include "kernels.hpp"
 #include "reduce.hpp"
@@ -11,6 +11,22 @@ namespace {
 
 /// Phases are listed one by one; beyond this many the list itself would cost more than the reference.
 constexpr int64_t kMostPhases = 4096;
+
+bool has_few_phases(const Problem& problem) {
+    int64_t phases = 1;
+    for (const int64_t stride : problem.stride) {
+        // Checked factor by factor, so that the product of huge strides cannot overflow.
+        if (stride > kMostPhases / phases) return false;
+        phases *= stride;
+    }
+    return true;
+}
+
+std::unique_ptr<Kernel> prepare_planes(const Problem& problem, const Epilogue& epilogue) {
+    const Isa isa = chosen_isa();
+    if (problem.direction == Direction::bwd_weight) return make_reduce(problem, isa);
+    return make_correlate(problem, epilogue, isa);
+}
 
 } // namespace
 
@@ -49,22 +65,11 @@ const Kernels<double>& kernels<double>(Isa isa) {
     return portable::kernels_f64();
 }
 
-std::string reject_planes(const Problem& problem, const Epilogue&) {
-    int64_t phases = 1;
-    for (const int64_t stride : problem.stride) {
-        // Checked factor by factor, so that the product of huge strides cannot overflow.
-        if (stride > kMostPhases / phases) {
-            return "stride " + str(problem.stride) + " makes more than " + std::to_string(kMostPhases) + " phases";
-        }
-        phases *= stride;
+Answer<Kernel> answer_planes(const Problem& problem, const Epilogue& epilogue) {
+    if (!has_few_phases(problem)) {
+        return {"stride " + str(problem.stride) + " makes more than " + std::to_string(kMostPhases) + " phases", {}};
     }
-    return "";
-}
-
-std::unique_ptr<Kernel> prepare_planes(const Problem& problem, const Epilogue& epilogue) {
-    const Isa isa = chosen_isa();
-    if (problem.direction == Direction::bwd_weight) return make_reduce(problem, isa);
-    return make_gather(problem, epilogue, isa);
+    return {"", {{"", 0, [problem, epilogue] { return prepare_planes(problem, epilogue); }}}};
 }
 
 std::string machine_json_isas() {

@@ -37,9 +37,9 @@ template <typename T>
 class Reduce final : public Kernel {
 public:
     Reduce(const Problem& problem, Isa isa)
-        : problem_(problem), isa_(isa), kernels_(cpu::kernels<T>(isa)), walk_(problem),
+        : problem_(problem), isa_(isa), kernels_(cpu::kernels<T>(isa)), map_(problem),
           src_channels_(problem.src_channels_per_group()), dst_channels_(problem.dst_channels_per_group()),
-          tile_(choose_tile(walk_, {dst_channels_, src_channels_, problem.batch * problem.groups},
+          tile_(choose_tile(map_, {dst_channels_, src_channels_, problem.batch * problem.groups},
                             reduce_limits(kernels_))),
           lanes_(cuts(tile_.lanes, kernels_.vector_lanes) * kernels_.vector_lanes), splits_(split_count()),
           offsets_(column_offsets()) {}
@@ -70,8 +70,8 @@ private:
     int64_t src_tiles() const { return cuts(src_channels_, tile_.out_channels); }
     int64_t dst_tiles() const { return cuts(dst_channels_, tile_.in_channels); }
     int64_t channel_tasks() const { return problem_.groups * src_tiles() * dst_tiles(); }
-    int64_t d_tiles() const { return cuts(walk_.dims[0].q_count(), tile_.d); }
-    int64_t h_tiles() const { return cuts(walk_.dims[1].q_count(), tile_.h); }
+    int64_t d_tiles() const { return cuts(map_.axes[0].q_count(), tile_.d); }
+    int64_t h_tiles() const { return cuts(map_.axes[1].q_count(), tile_.h); }
     int64_t voxel_tiles() const { return problem_.batch * d_tiles() * h_tiles(); }
 
     int64_t split_count() const {
@@ -83,7 +83,7 @@ private:
     /// Column j of the sums is (dst channel, tap) as in the weight; its operand is the channel's plane, moved by the
     /// tap.
     std::vector<int64_t> column_offsets() const {
-        const std::vector<SlabPhase> phases = slab_phases(walk_, tile_);
+        const std::vector<SlabPhase> phases = slab_phases(map_, tile_);
         std::vector<int64_t> offsets;
         for (int64_t channel = 0; channel < tile_.in_channels; ++channel) {
             for (const SlabTap& tap : phases[0].taps) offsets.push_back(channel * tile_.channel_pitch + tap.offset);
@@ -127,7 +127,7 @@ private:
             SlabPlace place{voxel_tile / (d_tiles() * h_tiles()), task.group * dst_channels_ + task.dst_first,
                             task.dst_count, voxel_tile / h_tiles() % d_tiles() * tile_.d,
                             voxel_tile % h_tiles() * tile_.h};
-            pack_slab(kernels_, grad_dst, walk_, tile_, place, slab);
+            pack_slab(kernels_, grad_dst, map_, tile_, place, slab);
             place.first_channel = task.group * src_channels_ + task.src_first;
             place.channels = task.src_count;
             pack_rows(src, place, rows);
@@ -181,7 +181,7 @@ private:
     Problem problem_;
     Isa isa_;
     const Kernels<T>& kernels_;
-    Walk walk_;
+    IndexMap map_;
     int64_t src_channels_; ///< of a group
     int64_t dst_channels_;
     Tile tile_;     ///< its input channels are dst's, its output channels src's

@@ -32,7 +32,7 @@ struct SlabPlace {
 
 /// Copies the planes of the tile's input into the slab, converted to T, with zeros where the tensor ends.
 template <typename T>
-void pack_slab(const Kernels<T>& kernels, const TensorView& tensor, const Walk& walk, const Tile& tile,
+void pack_slab(const Kernels<T>& kernels, const TensorView& tensor, const IndexMap& map, const Tile& tile,
                const SlabPlace& place, T* slab);
 
 } // namespace tconv3d::cpu

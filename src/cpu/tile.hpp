@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../core/cuts.hpp"
-#include "walk.hpp"
+#include "../core/index_map.hpp"
 
 namespace tconv3d::cpu {
 
@@ -39,14 +39,14 @@ struct Tile {
     std::string str() const;
 };
 
-/// Counts of the gather that the tile is cut from.
+/// Counts of the problem that the tile is cut from.
 struct TileCounts {
     int64_t in_channels;  ///< of a group
     int64_t out_channels; ///< of a group
     int64_t independent;  ///< batch × groups: work items there are anyway
 };
 
-Tile choose_tile(const Walk& walk, const TileCounts& counts, const TileLimits& limits);
+Tile choose_tile(const IndexMap& map, const TileCounts& counts, const TileLimits& limits);
 
 /// A tap of a 3D phase, as the kernels use it.
 struct SlabTap {
@@ -58,13 +58,13 @@ struct SlabTap {
 
 /// A phase in 3D with its taps.
 struct SlabPhase {
-    std::array<const WalkPhase*, 3> dims;
+    std::array<const AxisPhase*, 3> axes;
     std::array<int64_t, 3> r;
     int64_t first_tap; ///< taps of the phases before this one
     std::vector<SlabTap> taps;
 };
 
 /// In the order rd, rh, rw; with every tap in exactly one phase.
-std::vector<SlabPhase> slab_phases(const Walk& walk, const Tile& tile);
+std::vector<SlabPhase> slab_phases(const IndexMap& map, const Tile& tile);
 
 } // namespace tconv3d::cpu

@@ -2,7 +2,7 @@
 
 #include "core/argument_checks.hpp"
 #include "core/explain_text.hpp"
-#include "cuda/select/implementation.hpp"
+#include "cuda/select/family.hpp"
 #include "tconv3d/cuda.hpp"
 #include "tconv3d/error.hpp"
 
@@ -12,19 +12,17 @@ namespace {
 constexpr size_t kWorkspaceAlignment = 256;
 constexpr size_t kTensorAlignment = 16; // kernels read and write that much at once
 
-void require_fwd(const Problem& problem) {
-    problem.validate();
-    if (problem.direction != Direction::fwd)
-        throw Error(std::string("the CUDA backend carries out fwd, got ") + name(problem.direction) +
-                    " (problem: " + problem.str() + ")");
+/// The kernels count on it; a batch of 0 may come with any pointer.
+void require_aligned_tensors(const Problem& problem, const Arguments& arguments) {
+    for (const RequiredTensor& tensor : required_tensors(problem.direction, arguments))
+        if (problem.batch > 0 || !tensor.batched) require_aligned(tensor.data, kTensorAlignment, tensor.name);
+    if (problem.direction == Direction::fwd)
+        require_aligned(arguments.preactivation, kTensorAlignment, "preactivation");
 }
 
-/// Tensors with a batch of 0 hold nothing: their pointers may be null.
-void check_arguments(const Problem& problem, const Epilogue& epilogue, const Arguments& arguments) {
-    if (problem.batch > 0) require_present(arguments.src, "src", "fwd");
-    require_present(arguments.weight, "weight", "fwd");
-    if (problem.batch > 0) require_present(arguments.dst, "dst", "fwd");
-    require_operands(problem, epilogue, arguments.operands, "fwd");
+/// A gradient of weight sums over nothing then, and must be written.
+bool has_no_results(const Problem& problem) {
+    return problem.batch == 0 && problem.direction != Direction::bwd_weight;
 }
 
 std::string compute_capability(const Device& device) {
@@ -35,23 +33,20 @@ std::string compute_capability(const Device& device) {
 
 Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device)
     : problem_(problem), epilogue_(epilogue), device_(device) {
-    require_fwd(problem_);
+    require_plannable(problem_, epilogue_);
     const Device& described = cuda::device(device);
     Choice choice = choose(problem_, epilogue_, described);
-    implementation_ = choice.implementation->name;
+    implementation_ = choice.family->name;
     rejections_ = std::move(choice.rejections);
-    kernel_ = choice.implementation->prepare(problem_, epilogue_, described, choice.variant);
+    kernel_ = choice.candidate.prepare();
 }
 
 void Plan::execute(const Arguments& arguments, void* stream, void* workspace) const {
-    check_arguments(problem_, epilogue_, arguments);
+    require_arguments(problem_, epilogue_, arguments);
     if (arguments.weight_channels_last && !takes_channels_last_weight())
         refuse_channels_last_weight("implementation " + implementation_);
-    if (problem_.batch == 0) return;
-    require_aligned(arguments.src, kTensorAlignment, "src");
-    require_aligned(arguments.weight, kTensorAlignment, "weight");
-    require_aligned(arguments.dst, kTensorAlignment, "dst");
-    require_aligned(arguments.preactivation, kTensorAlignment, "preactivation");
+    if (has_no_results(problem_)) return;
+    require_aligned_tensors(problem_, arguments);
     const size_t bytes = workspace_bytes();
     if (bytes > 0 && workspace == nullptr)
         throw Error("implementation " + implementation_ + " needs a workspace of " + std::to_string(bytes) +

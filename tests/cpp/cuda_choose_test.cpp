@@ -1,7 +1,7 @@
 // Which implementation a problem gets on a GPU, without one.
 #include <gtest/gtest.h>
 
-#include "cuda/select/implementation.hpp"
+#include "cuda/select/family.hpp"
 #include "cuda/select/tune.hpp"
 #include "scratch_folder.hpp"
 #include "tensors.hpp"
@@ -23,7 +23,7 @@ Choice choose_for(const char* problem, const char* epilogue = "") {
 }
 
 std::string name_for(const char* problem) {
-    return choose_for(problem).implementation->name;
+    return choose_for(problem).family->name;
 }
 
 TEST(CudaChoice, TakesCellsForDepthwiseAndFewChannels) {
@@ -46,7 +46,7 @@ TEST(CudaChoice, FallsBackToTheGather) {
 
 TEST(CudaChoice, GivesAReasonForEachOneItPassesOver) {
     const Choice slower = choose_for("n2 ci64 co64 32x32x32 k4 s2 p1 g64 f64");
-    ASSERT_EQ(slower.rejections.size(), implementation_list().size() - 1);
+    ASSERT_EQ(slower.rejections.size(), families().size() - 1);
     EXPECT_EQ(slower.rejections.back().implementation, "direct");
     EXPECT_NE(slower.rejections.back().reason.find("slower than cells's"), std::string::npos)
         << slower.rejections.back().reason;
@@ -58,8 +58,8 @@ TEST(CudaChoice, GivesAReasonForEachOneItPassesOver) {
 TEST(CudaChoice, CanBeForced) {
     const ScopedEnvironment forced("TCONV3D_CUDA_IMPL", "direct");
     const Choice choice = choose_for("n2 ci64 co64 32x32x32 k4 s2 p1 g64");
-    EXPECT_STREQ(choice.implementation->name, "direct");
-    ASSERT_EQ(choice.rejections.size(), implementation_list().size() - 1);
+    EXPECT_STREQ(choice.family->name, "direct");
+    ASSERT_EQ(choice.rejections.size(), families().size() - 1);
     for (const Rejection& rejection : choice.rejections) EXPECT_EQ(rejection.reason, "TCONV3D_CUDA_IMPL=direct");
 }
 
@@ -78,7 +78,12 @@ TEST(CudaChoice, ForcingAnUnknownOrUnableOneIsAnError) {
 constexpr const char* kManyTiles = "n2 ci64 co64 16x16x16 k3 s2 p1 op1 bf16";
 
 std::vector<std::string> stream_variants_of(const char* problem) {
-    return implementation_list().front().variants(Problem::parse(problem), {}, made_up_device());
+    std::vector<std::string> names;
+    const Problem parsed = Problem::parse(problem);
+    for (const KernelCandidate& candidate :
+         families().front().answer({parsed, {}, made_up_device(), kMostCandidates}).candidates)
+        names.push_back(candidate.name);
+    return names;
 }
 
 TEST(CudaChoice, TakesWhatTuningRemembered) {
@@ -86,14 +91,13 @@ TEST(CudaChoice, TakesWhatTuningRemembered) {
     const ScopedEnvironment cache("TCONV3D_CACHE_DIR", folder / "cache");
     const std::vector<std::string> variants = stream_variants_of(kManyTiles);
     ASSERT_GT(variants.size(), 2U);
-    EXPECT_EQ(choose_for(kManyTiles).variant, "");
+    EXPECT_NE(choose_for(kManyTiles).candidate.name, variants[2]);
     remember(Problem::parse(kManyTiles), made_up_device(), {"stream", variants[2]});
     const Choice choice = choose_for(kManyTiles);
-    EXPECT_STREQ(choice.implementation->name, "stream");
-    EXPECT_EQ(choice.variant, variants[2]);
+    EXPECT_STREQ(choice.family->name, "stream");
+    EXPECT_EQ(choice.candidate.name, variants[2]);
     EXPECT_EQ(choice.rejections.front().reason, "slower than stream when this problem was tuned");
-    const std::unique_ptr<Kernel> kernel =
-        choice.implementation->prepare(Problem::parse(kManyTiles), {}, made_up_device(), choice.variant);
+    const std::unique_ptr<Kernel> kernel = choice.candidate.prepare();
     EXPECT_NE(kernel->describe().find(variants[2]), std::string::npos) << kernel->describe();
 }
 
@@ -101,11 +105,11 @@ TEST(CudaChoice, IgnoresWhatIsNotToBeHadAnyMore) {
     const testing::ScratchFolder folder;
     const ScopedEnvironment cache("TCONV3D_CACHE_DIR", folder / "cache");
     const std::vector<Candidate> gone = {{"stream", "a tile of long ago"}, {"nothing", ""}, {"", ""}};
-    const Implementation* const by_estimate = choose_for(kManyTiles).implementation;
+    const Choice by_estimate = choose_for(kManyTiles);
     for (const Candidate& candidate : gone) {
         remember(Problem::parse(kManyTiles), made_up_device(), candidate);
-        EXPECT_EQ(choose_for(kManyTiles).implementation, by_estimate);
-        EXPECT_EQ(choose_for(kManyTiles).variant, "");
+        EXPECT_EQ(choose_for(kManyTiles).family, by_estimate.family);
+        EXPECT_EQ(choose_for(kManyTiles).candidate.name, by_estimate.candidate.name);
     }
 }
 
@@ -130,7 +134,7 @@ TEST(CudaChoice, AVariantCanBeForced) {
     const std::string wanted = stream_variants_of(kManyTiles).back();
     {
         const ScopedEnvironment variant("TCONV3D_CUDA_VARIANT", wanted);
-        EXPECT_EQ(choose_for(kManyTiles).variant, wanted);
+        EXPECT_EQ(choose_for(kManyTiles).candidate.name, wanted);
     }
     const ScopedEnvironment variant("TCONV3D_CUDA_VARIANT", "no such tile");
     const std::string message = error_of([] { choose_for(kManyTiles); });
@@ -139,25 +143,34 @@ TEST(CudaChoice, AVariantCanBeForced) {
         EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
+TEST(CudaChoice, TakesNoMoreChannelsThan32BitsCount) {
+    const std::string message = error_of([] { choose_for("ci1 co2147483664 1x1x1 k1"); });
+    for (const char* family : {"cells", "direct"})
+        EXPECT_NE(message.find(std::string(family) + ": takes fewer than"), std::string::npos) << message;
+    EXPECT_NE(message.find("got 1 and 2147483664"), std::string::npos) << message;
+}
+
 TEST(CudaChoice, NamesEveryReasonWhenNoneAccepts) {
     const std::string message = error_of([] { choose_for("n1 ci2 co2 1x1x2 k1 s3000000000"); });
     EXPECT_NE(message.find("direct: takes strides below 2147483648, got 3000000000"), std::string::npos) << message;
 }
 
-TEST(CudaPlan, RefusesOtherDirectionsAndBadProblemsBeforeItLooksForAGpu) {
-    const std::string direction = error_of([] { Plan(Problem::parse("ci2 co2 3x3x3 k2 bwd_data"), {}, 0); });
-    EXPECT_NE(direction.find("carries out fwd, got bwd_data"), std::string::npos) << direction;
+TEST(CudaPlan, RefusesBadProblemsBeforeItLooksForAGpu) {
+    const std::string epilogue =
+        error_of([] { Plan(Problem::parse("ci2 co2 3x3x3 k2 bwd_data"), Epilogue::parse("relu"), 0); });
+    EXPECT_EQ(epilogue, "an epilogue belongs to fwd, got 'relu' with bwd_data");
     const std::string problem = error_of([] { Plan(Problem::parse("ci3 co2 3x3x3 k2 g2"), {}, 0); });
     EXPECT_NE(problem.find("not divisible by groups 2"), std::string::npos) << problem;
 }
 
 TEST(CudaImplementations, NeedNoGpuToPrepare) {
     const Problem problem = Problem::parse("n1 ci2 co3 4x5x6 k3 s2 p1");
-    for (const Implementation& implementation : implementation_list()) {
-        if (!implementation.reject(problem, {}, made_up_device()).empty()) continue;
-        EXPECT_GT(implementation.cost(problem, {}, made_up_device()), 0) << implementation.name;
-        EXPECT_FALSE(implementation.prepare(problem, {}, made_up_device(), "")->describe().empty())
-            << implementation.name;
+    for (const Family& family : families()) {
+        const Answer answer = family.answer({problem, {}, made_up_device()});
+        if (!answer.accepts()) continue;
+        ASSERT_EQ(answer.candidates.size(), 1U) << family.name;
+        EXPECT_GT(answer.candidates.front().microseconds, 0) << family.name;
+        EXPECT_FALSE(answer.candidates.front().prepare()->describe().empty()) << family.name;
     }
 }
 

@@ -1,8 +1,10 @@
 // Every kernel that selection chooses for the baselines is compiled, for both kinds of tensor cores, without a GPU.
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
-#include "cuda/select/implementation.hpp"
-#include "cuda/tensorcore/config.hpp"
+#include "cuda/select/family.hpp"
+#include "cuda/tensorcore/choice.hpp"
+#include "cuda/tensorcore/pack.hpp"
+#include "cuda/tensorcore/source.hpp"
 #include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
@@ -24,14 +26,14 @@ protected:
 
 private:
     static void expect_compiles(const Problem& problem, const Device& device, bool has_bias) {
-        const std::string name = choose(problem, {}, device).implementation->name;
+        const std::string name = choose(problem, {}, device).family->name;
         const std::string where = name + " for " + problem.str() + ", sm_" + std::to_string(device.sm);
         if (name == "cells") {
             const CellTile tile = choose_cell_tile(problem, device.multiprocessors);
             constexpr int64_t kAddresses = 64; // of what a thread of many outputs loads, some may not fit
-            expect_spills(device, cells_request(problem, tile, {}, has_bias, false), kAddresses, where);
+            expect_spills(device, cells_request(problem, tile, {}, {has_bias, false}), kAddresses, where);
         } else if (name == "direct") {
-            expect_spills(device, direct_request(problem, {}, has_bias, false), 0, where);
+            expect_spills(device, direct_request(problem, {}, {has_bias, false}), 0, where);
         } else {
             expect_tensor_cores(problem, device, name, has_bias, where);
         }
@@ -51,15 +53,16 @@ private:
 
     static void expect_tensor_cores(const Problem& problem, const Device& device, const std::string& name,
                                     bool has_bias, const std::string& where) {
-        const StreamEngine engine = name == "mma" ? StreamEngine::mma : StreamEngine::wgmma;
-        const StreamForm form = name == "gather" ? StreamForm::gather : StreamForm::scatter;
-        const auto [tables, tile] = choose_stream(problem, device, engine, form);
-        const std::string what = where + ", " + tile.name();
-        const KernelRequest request = stream_request(problem, tables, tile, {}, has_bias, false);
+        const tensorcore::Engine engine = name == "mma" ? tensorcore::Engine::mma : tensorcore::Engine::wgmma;
+        const tensorcore::Form form = name == "gather" ? tensorcore::Form::gathered : tensorcore::Form::streamed;
+        const auto [tables, config] = tensorcore::best_tilings(problem, device, engine, form, 1).front();
+        const std::string what = where + ", " + config.name();
+        const KernelRequest request = tensorcore::kernel_request(problem, tables, config, {}, {has_bias, false});
         testing::expect_fits(compile_within_limits(device, request, what), problem, engine, what);
-        if (!tile.own_weights) {
-            const StreamPack pack = stream_pack(problem, tile, device);
-            expect_spills(device, stream_pack_request(problem, tables, tile, pack), 0, "the packing of " + what);
+        if (!config.packs_own_weights()) {
+            const tensorcore::PackParcel parcel = tensorcore::pack_parcel(problem, config, device);
+            expect_spills(device, tensorcore::pack_request(problem, tables, config, parcel), 0,
+                          "the packing of " + what);
         }
     }
 };

@@ -4,6 +4,7 @@
 
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
 
@@ -29,11 +30,12 @@ std::set<std::array<int64_t, 3>> meetings(const Problem& problem, size_t dim) {
 
 std::set<std::array<int64_t, 3>> meetings_of_cells(const Problem& problem, size_t dim, int64_t cell) {
     std::set<std::array<int64_t, 3>> found;
-    const std::vector<CellDelta> deltas = cell_deltas(problem, dim, cell);
+    const IndexMap map(problem);
+    const std::vector<CellShift> shifts = cell_shifts(map.axes[dim], cell);
     for (int64_t m = 0; m * cell < problem.dst()[dim]; ++m)
-        for (const CellDelta& delta : deltas)
-            for (const auto& [output, tap] : delta.uses) {
-                const int64_t src = cell / problem.stride[dim] * m + delta.delta;
+        for (const CellShift& shift : shifts)
+            for (const auto& [output, tap] : shift.uses) {
+                const int64_t src = cell / problem.stride[dim] * m + shift.shift;
                 if (src < 0 || src >= problem.src[dim] || m * cell + output >= problem.dst()[dim]) continue;
                 EXPECT_TRUE(found.insert({m * cell + output, tap, src}).second) << problem.str();
             }
@@ -66,7 +68,7 @@ TEST(Cells, IndexBeyond32BitsWhereASampleNeedsIt) {
     const auto offset = [](const char* line) {
         const Problem problem = Problem::parse(line);
         const KernelRequest request =
-            cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, false, false);
+            cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, {false, false});
         return request.prelude.find("using Offset = long long;") == std::string::npos ? 32 : 64;
     };
     EXPECT_EQ(offset("n100 ci64 co64 256x256x256 k2"), 32);
@@ -74,11 +76,9 @@ TEST(Cells, IndexBeyond32BitsWhereASampleNeedsIt) {
     EXPECT_EQ(offset("n1 ci1 co1 1024x1024x1024 k2"), 64);
 }
 
-TEST(Direct, FindsTheFirstTapByTheInverseOfTheDilation) {
-    const KernelRequest request = direct_request(Problem::parse("ci2 co2 3x3x3 k3 s7x6x1 d3x4x5"), {}, false, false);
-    for (const char* constant : {"kInverseD = 5", "kGcdD = 1", "kInverseH = 2", "kGcdH = 2", "kInverseW = 0"})
-        EXPECT_NE(request.prelude.find(constant), std::string::npos) << constant << " in\n" << request.prelude;
-}
+/// Large strides, many voxels, many channels and many groups.
+constexpr const char* kLarge[] = {"ci2 co2 3x3x3 k2 s2000000000 d1000000000", "n2 ci64 co64 512x512x512 k4 s2 p1",
+                                  "ci70000 co70000 3x3x3 k3", "n2 ci512 co512 8x16x16 k3 s2 p1 g512"};
 
 class DirectCompile : public NvrtcTest {
 protected:
@@ -105,10 +105,10 @@ TEST_F(DirectCompile, TakesTheProblemFileWithoutSpills) {
         const bool present = turn % 3 == 0;
         const CellTile tile = choose_cell_tile(problem, kMultiprocessors);
         if (tile.microseconds > 0)
-            expect_compiles(sm, problem, cells_request(problem, tile, epilogue, present, !present));
+            expect_compiles(sm, problem, cells_request(problem, tile, epilogue, {present, !present}));
         else
-            expect_compiles(sm, problem, direct_request(problem, epilogue, present, !present));
-        if (turn % 4 == 0) expect_compiles(sm, problem, direct_request(problem, epilogue, !present, present));
+            expect_compiles(sm, problem, direct_request(problem, epilogue, {present, !present}));
+        if (turn % 4 == 0) expect_compiles(sm, problem, direct_request(problem, epilogue, {!present, present}));
     }
 }
 
@@ -118,10 +118,52 @@ TEST_F(DirectCompile, TakesWideAndLargeProblemsWithoutSpills) {
           "n2 ci64 co64 32x32x32 k4 s2 p1 g64 bf16", "ci1 co1 1024x1024x1024 k2"}) {
         const Problem problem = Problem::parse(line);
         expect_compiles(90, problem,
-                        cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, true, false));
+                        cells_request(problem, choose_cell_tile(problem, kMultiprocessors), {}, {true, false}));
     }
-    const Problem large = Problem::parse("ci2 co2 3x3x3 k2 s2000000000 d1000000000");
-    expect_compiles(80, large, direct_request(large, {}, true, false));
+    for (const char* line : kLarge)
+        expect_compiles(80, Problem::parse(line), direct_request(Problem::parse(line), {}, {true, false}));
+}
+
+class DirectCompileGradients : public DirectCompile, public ::testing::WithParamInterface<Direction> {};
+
+/// Each problem in one dtype, layout and architecture, others in others.
+TEST_P(DirectCompileGradients, TakesTheProblemFileAndLargeProblemsWithoutSpills) {
+    constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f64, DType::f16};
+    std::vector<Problem> problems;
+    for (const char* line : kLarge) problems.push_back(Problem::parse(line));
+    const std::vector<Problem> listed = listed_problems();
+    for (size_t i = 1; i < listed.size(); i += 2 * sampled_every()) problems.push_back(listed[i]);
+    for (size_t i = 0; i < problems.size(); ++i) {
+        problems[i].dtype = kDTypes[i % 4];
+        problems[i].layout = i / 2 % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
+        problems[i].direction = GetParam();
+        expect_compiles(i % 3 == 0 ? 80 : 90, problems[i], direct_request(problems[i], {}, {false, false}));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DirectCompileGradients, ::testing::Values(Direction::bwd_data, Direction::bwd_weight),
+                         [](const auto& chosen) { return name(chosen.param); });
+
+TEST(Direct, TakesEveryDirection) {
+    for (const char* direction : {"fwd", "bwd_data", "bwd_weight"}) {
+        const Problem problem = Problem::parse(std::string("n2 ci6 co4 3x4x5 k3 s2 p1 g2 ") + direction);
+        const Answer answer = answer_direct({problem, {}, testing::kHopper});
+        ASSERT_TRUE(answer.accepts()) << direction << ": " << answer.reason;
+        EXPECT_GT(answer.candidates.front().microseconds, 0) << direction;
+        EXPECT_EQ(answer.candidates.front().prepare()->workspace_bytes(), 0U) << direction;
+        EXPECT_EQ(direct_request(problem, {}, {false, false}).entry, std::string("direct_") + direction);
+    }
+}
+
+TEST(Direct, SaysHowItSums) {
+    const auto describe = [](const char* line) {
+        const Problem problem = Problem::parse(line);
+        return answer_direct({problem, {}, testing::kHopper}).candidates.front().prepare()->describe();
+    };
+    EXPECT_EQ(describe("ci6 co3 3x4x5 k3 fwd"), "gathers one voxel x 3 channels in a thread");
+    EXPECT_EQ(describe("ci6 co3 3x4x5 k3 bwd_data"), "gathers one voxel x 4 channels in a thread");
+    EXPECT_EQ(describe("ci6 co3 3x4x5 k3 bwd_weight"), "sums one tap x 3 channels in a CTA, 8 threads along a row");
+    EXPECT_EQ(describe("ci6 co3 3x4x50 k3 bwd_weight"), "sums one tap x 3 channels in a CTA, 32 threads along a row");
 }
 
 } // namespace

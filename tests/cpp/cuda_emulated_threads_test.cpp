@@ -1,10 +1,11 @@
 // The families whose threads work by themselves, cells and direct, on the host and without a GPU: exact on small
-// integers, as cuda_emulated_test.cpp has the streamed kernel.
+// integers, as cuda_emulated_streamed_test.cpp has the streamed form.
 #include <gtest/gtest.h>
 
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
 #include "emulated.hpp"
+#include "problem_file.hpp"
 
 namespace tconv3d::cuda {
 namespace {
@@ -57,9 +58,9 @@ TEST_P(CellsEmulated, IsExactOnIntegers) {
     const Problem problem = Problem::parse(GetParam().problem);
     const CellTile tile = tile_for(problem);
     EXPECT_EQ(tile.cell[2], GetParam().width * problem.stride[2]) << GetParam().problem << ": " << tile.str();
-    CellArgs args = cells_arguments(problem, tile);
+    CellArguments args = cells_arguments(problem, tile);
     args.aligned = problem.dst()[2] % tile.cell[2] == 0 ? 1 : 0;
-    EXPECT_TRUE(is_exact(problem, cells_request(problem, tile, {}, true, false), "CellArgs", args, args.items))
+    EXPECT_TRUE(is_exact(problem, cells_request(problem, tile, {}, {true, false}), "CellArguments", args, args.items))
         << GetParam().problem << ": " << GetParam().why << "; " << tile.str();
 }
 
@@ -67,14 +68,77 @@ INSTANTIATE_TEST_SUITE_P(All, CellsEmulated, ::testing::ValuesIn(kCellCases));
 
 // ---- direct ----
 
-TEST(DirectEmulated, IsExactOnIntegers) {
-    for (const char* text : {"n2 ci3 co5 3x3x4 k3x2x5 s2x1x3 p1x0x2 op1x0x1 d1x2x1 f32",
-                             "n1 ci4 co12 3x2x4 k4 s6x4x2 p1 d4x6x3 g2 bf16 ndhwc", "n1 ci2 co2 2x2x3 k3 s2 p2 f64"}) {
-        const Problem problem = Problem::parse(text);
-        const DirectArgs args = direct_arguments(problem);
-        EXPECT_TRUE(is_exact(problem, direct_request(problem, {}, true, false), "DirectArgs", args, 3)) << text;
-    }
+/// check::Given of tests/emulator/definition.hpp.
+std::string given_source(const Problem& problem) {
+    const auto list = [](const Extents& values) {
+        return "{" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " + std::to_string(values[2]) +
+               "}, ";
+    };
+    std::string text = "constexpr check::Given kGiven = {";
+    for (const int64_t value : {problem.batch, problem.groups, problem.src_channels_per_group(),
+                                problem.dst_channels_per_group(), int64_t{problem.channels_last()}})
+        text += std::to_string(value) + ", ";
+    for (const Extents& values :
+         {problem.src, problem.dst(), problem.kernel, problem.stride, problem.padding, problem.dilation})
+        text += list(values);
+    return text + "};\n";
 }
+
+/// One problem in a namespace of its own, with its kernel: is_exact() runs it.
+std::string case_source(const Problem& problem, const std::string& number, bool with_bias) {
+    const bool fwd = problem.direction == Direction::fwd, weight = problem.direction == Direction::bwd_weight;
+    const KernelRequest request = direct_request(problem, {}, {fwd, false});
+    const std::string entry = request.entry + "_" + number;
+    return "namespace case_" + number + " {\n" + request.prelude + given_source(problem) +
+           (weight ? testing::arguments_source(direct_bwd_weight_arguments(problem)) +
+                         testing::constant("kWithBias", with_bias ? 1 : 0)
+                   : testing::arguments_source(direct_correlation_arguments(problem)) +
+                         testing::constant("kFwd", fwd ? 1 : 0)) +
+           "#define " + request.entry + " " + entry + "\n#define KERNEL_ENTRY " + entry + "\n#include \"" +
+           request.file + "\"\n#include \"direct_case/" + (weight ? "bwd_weight" : "correlation") + ".hpp\"\n#undef " +
+           request.entry + "\n#undef KERNEL_ENTRY\n}\n";
+}
+
+/// All problems in one program: most of the time of one goes into headers.
+void expect_exact(const std::vector<Problem>& problems) {
+    const testing::Emulator emulator;
+    for (const char* name : {"direct_correlation.cuh", "finish/finish.cuh"}) emulator.allow_again(name);
+    std::string cases, calls;
+    for (size_t i = 0; i < problems.size(); ++i) {
+        const std::string number = std::to_string(i);
+        cases += case_source(problems[i], number, i % 3 != 0);
+        calls += "    if (!case_" + number + "::is_exact()) wrong += std::printf(\"" + problems[i].str() + "\\n\");\n";
+    }
+    emulator.write("cases.cpp", "#include \"direct.hpp\"\n" + cases + "int main() {\n    int wrong = 0;\n" + calls +
+                                    "    return wrong == 0 ? 0 : 1;\n}\n");
+    ASSERT_TRUE(emulator.compile("cases.cpp"));
+    EXPECT_TRUE(emulator.execute()) << "the problems above are wrong";
+}
+
+class DirectEmulated : public ::testing::TestWithParam<Direction> {};
+
+/// A quarter of the listed problems, each in one dtype and layout, others in others, and what the list does not have.
+TEST_P(DirectEmulated, IsExactOnIntegers) {
+    constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f64, DType::f16};
+    constexpr int64_t kMostWeights = 600; // a CTA of bwd_weight sums few of them, and takes half a millisecond here
+    std::vector<Problem> problems = {Problem::parse("n1 ci4 co12 3x2x4 k4 s6x4x2 p1 d4x6x3 g2"),
+                                     Problem::parse("n0 ci3 co6 2x3x4 k3 s2 p1 g3"),
+                                     Problem::parse("n1 ci2 co5 3x3x40 k3 s2 p1")};
+    const std::vector<Problem> listed = testing::listed_problems();
+    for (size_t i = 0; i < listed.size(); i += std::max<size_t>(testing::sampled_every() / 4, 1))
+        if (GetParam() != Direction::bwd_weight || listed[i].weight_elements() <= kMostWeights)
+            problems.push_back(listed[i]);
+    for (size_t i = 0; i < problems.size(); ++i) {
+        problems[i].dtype = kDTypes[i % 4];
+        problems[i].layout = i / 4 % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
+        problems[i].direction = GetParam();
+    }
+    expect_exact(problems);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DirectEmulated,
+                         ::testing::Values(Direction::fwd, Direction::bwd_data, Direction::bwd_weight),
+                         [](const auto& chosen) { return name(chosen.param); });
 
 } // namespace
 } // namespace tconv3d::cuda

@@ -3,9 +3,9 @@
 #include <functional>
 #include <limits>
 
+#include "cuda/kernels/finish/steps.cuh"
 #include "cuda/runtime/compile.hpp"
 #include "cuda/source/output_source.hpp"
-#include "cuda/kernels/finish/steps.cuh"
 #include "nvrtc_test.hpp"
 
 namespace tconv3d::cuda {
@@ -70,7 +70,7 @@ TEST(DeviceSteps, HaveTheValuesOfTheCore) {
 std::string source_of(const char* epilogue, DType dtype = DType::f32) {
     Problem problem;
     problem.dtype = dtype;
-    return output_source(problem, Epilogue::parse(epilogue), false, false);
+    return output_source(problem, Epilogue::parse(epilogue), {});
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -102,33 +102,32 @@ TEST(EpilogueSource, ReadsItsTensorsWhereTheyBelong) {
 TEST(OutputArgument, IsTheRowOfPointersThatTheKernelReads) {
     Arguments arguments;
     int places[5] = {};
-    arguments.dst = places;
     arguments.preactivation = places + 1;
     arguments.bias = places + 2;
     const std::vector<const void*> bare = {places, places + 1, places + 2, nullptr};
-    EXPECT_EQ(output_argument({}, arguments), bare);
+    EXPECT_EQ(output_argument({}, arguments, places), bare);
     arguments.operands = {places + 3, places + 4};
     const std::vector<const void*> full = {places, places + 1, places + 2, places + 3, places + 4};
-    EXPECT_EQ(output_argument(Epilogue::parse("channel_add residual_mul"), arguments), full);
+    EXPECT_EQ(output_argument(Epilogue::parse("channel_add residual_mul"), arguments, places), full);
 }
 
 using EpilogueCompile = NvrtcTest;
 
 TEST_F(EpilogueCompile, TakesEveryStepInEveryDtype) {
-    const std::string kernel = "\n#include \"finish/output.cuh\"\n"
+    const std::string kernel = "constexpr bool kAddsAbsentBias = false;\n#include \"store/vectors.cuh\"\n"
                                "extern \"C\" __global__ void store_all(Output output, const Compute* sums) {\n"
                                "    const int64_t i = threadIdx.x;\n"
-                               "    store_output(output, sums[i], load_bias(output, 1), 1, i);\n"
-                               "    const Compute pair[2] = {sums[i], sums[i + 1]};\n"
-                               "    store_outputs(output, pair, load_bias(output, 2), 2, 2 * i, 2, true, true);\n"
+                               "    const Fragment<2, 0, int64_t> pair{{sums[i], sums[i + 1]}, "
+                               "{load_bias(output, 2)}, 2, 2 * i};\n"
+                               "    store_fragment(output, pair, 2, true, true);\n"
                                "}\n";
     const Epilogue epilogue = Epilogue::parse(kEveryStep);
     Problem problem;
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
         problem.dtype = dtype;
         for (const bool present : {false, true}) {
-            const std::string source = output_source(problem, epilogue, present, present);
-            const Compiled compiled = compile_for(80, {"finish/output.cuh", source + kernel, "store_all", 0});
+            const std::string source = output_source(problem, epilogue, {present, present});
+            const Compiled compiled = compile_for(80, {"store/vectors.cuh", source + kernel, "store_all", 0});
             EXPECT_EQ(compiled.spill_bytes, 0) << name(dtype);
             EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << compiled.log;
         }

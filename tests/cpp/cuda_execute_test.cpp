@@ -5,11 +5,10 @@
 #include <iterator>
 
 #include "cuda/runtime/context.hpp"
-#include "cuda/select/implementation.hpp"
 #include "cuda/runtime/nvrtc.hpp"
 #include "cuda/runtime/shared_library.hpp"
+#include "cuda/select/family.hpp"
 #include "problem_file.hpp"
-#include "reference/reference.hpp"
 #include "tensors.hpp"
 
 namespace tconv3d::cuda {
@@ -81,66 +80,70 @@ private:
     DevicePointer pointer_ = 0;
 };
 
+/// What an execution writes.
+struct Result {
+    const char* name;
+    Tensor tensor;
+    void* Arguments::* argument;
+};
+
 /// The tensors of one execution, on the host; run() copies them to the device and back.
 struct Execution {
     Problem problem;
     Epilogue epilogue;
-    Tensor src, weight, bias;
+    Tensor src, weight, bias, grad_dst;
     std::vector<Tensor> operands;
 
     Execution(const Problem& problem_of, const Epilogue& epilogue_of, bool integers)
         : problem(problem_of), epilogue(epilogue_of), src(make(problem.src_elements(), integers)),
-          weight(make(problem.weight_elements(), integers)), bias(make(problem.dst_channels, integers)) {
+          weight(make(problem.weight_elements(), integers)), bias(make(problem.dst_channels, integers)),
+          grad_dst(make(problem.dst_elements(), integers)) {
         for (const Step& step : epilogue.steps())
             if (step.operand >= 0)
                 operands.push_back(
                     make(takes_channel(step.kind) ? problem.dst_channels : problem.dst_elements(), integers));
     }
 
-    struct Results {
-        Tensor dst, preactivation;
-    };
-
-    Results empty_results() const {
-        return {Tensor(problem.dtype, problem.dst_elements()), Tensor(problem.dtype, problem.dst_elements())};
-    }
-
-    Results run_reference() const {
-        Results results = empty_results();
+    std::vector<Result> run_reference() const {
+        std::vector<Result> results = empty_results();
         Arguments arguments;
         arguments.src = src.data();
         arguments.weight = weight.data();
         arguments.bias = bias.data();
+        arguments.grad_dst = grad_dst.data();
         for (const Tensor& operand : operands) arguments.operands.push_back(operand.data());
-        arguments.dst = results.dst.data();
-        arguments.preactivation = results.preactivation.data();
+        for (Result& result : results) arguments.*result.argument = result.tensor.data();
+        const testing::ScopedEnvironment forced("TCONV3D_IMPL", "reference");
         SerialExecutor executor;
-        prepare_reference(problem, epilogue)->execute(arguments, executor, nullptr);
+        tconv3d::Plan(problem, epilogue).execute(arguments, executor);
         return results;
     }
 
-    Results run(const Implementation& implementation) const {
+    std::vector<Result> run(const Family& family) const {
         const ContextScope scope(primary_context(device(0)));
-        const auto kernel = implementation.prepare(problem, epilogue, device(0), "");
+        const auto kernel = family.answer({problem, epilogue, device(0)}).candidates.front().prepare();
         const DType dtype = problem.dtype;
         const Buffer device_src(src, dtype), device_weight(weight, dtype), device_bias(bias, dtype);
-        std::vector<std::unique_ptr<Buffer>> device_operands;
-        Results results = empty_results();
-        Buffer dst(results.dst, dtype), preactivation(results.preactivation, dtype);
-        const Buffer workspace(kernel->workspace_bytes());
+        const Buffer device_grad_dst(grad_dst, dtype), workspace(kernel->workspace_bytes());
         Arguments arguments;
         arguments.src = device_src.data();
         arguments.weight = device_weight.data();
         arguments.bias = device_bias.data();
+        arguments.grad_dst = device_grad_dst.data();
+        std::vector<std::unique_ptr<Buffer>> device_operands, device_results;
         for (const Tensor& operand : operands) {
             device_operands.push_back(std::make_unique<Buffer>(operand, dtype));
             arguments.operands.push_back(device_operands.back()->data());
         }
-        arguments.dst = dst.data();
-        arguments.preactivation = preactivation.data();
-        if (problem.batch > 0) kernel->execute(arguments, nullptr, workspace.data());
-        EXPECT_TRUE(dst.read(results.dst.data())) << "wrote outside of dst";
-        EXPECT_TRUE(preactivation.read(results.preactivation.data())) << "wrote outside of preactivation";
+        std::vector<Result> results = empty_results();
+        for (const Result& result : results) {
+            device_results.push_back(std::make_unique<Buffer>(result.tensor, dtype));
+            arguments.*result.argument = device_results.back()->data();
+        }
+        if (problem.batch > 0 || problem.direction == Direction::bwd_weight)
+            kernel->execute(arguments, nullptr, workspace.data());
+        for (size_t i = 0; i < results.size(); ++i)
+            EXPECT_TRUE(device_results[i]->read(results[i].tensor.data())) << "wrote outside of " << results[i].name;
         return results;
     }
 
@@ -150,7 +153,33 @@ private:
         return integers ? Tensor::integers(problem.dtype, count, 2, random)
                         : Tensor::reals(problem.dtype, count, random);
     }
+
+    /// All that the direction can write.
+    std::vector<Result> empty_results() const {
+        const auto empty = [&](const char* name, int64_t count, void* Arguments::* argument) {
+            return Result{name, Tensor(problem.dtype, count), argument};
+        };
+        switch (problem.direction) {
+        case Direction::fwd:
+            return {empty("dst", problem.dst_elements(), &Arguments::dst),
+                    empty("preactivation", problem.dst_elements(), &Arguments::preactivation)};
+        case Direction::bwd_data:
+            return {empty("grad_src", problem.src_elements(), &Arguments::grad_src)};
+        case Direction::bwd_weight:
+            return {empty("grad_weight", problem.weight_elements(), &Arguments::grad_weight),
+                    empty("grad_bias", problem.dst_channels, &Arguments::grad_bias)};
+        }
+        return {};
+    }
 };
+
+/// The results that are not bit for bit the expected ones.
+std::string differences(const std::vector<Result>& results, const std::vector<Result>& expected) {
+    std::string names;
+    for (size_t i = 0; i < results.size(); ++i)
+        if (!results[i].tensor.same_bits(expected[i].tensor)) names += std::string(" ") + results[i].name;
+    return names;
+}
 
 class OnGpu : public ::testing::Test {
 protected:
@@ -173,40 +202,53 @@ constexpr Kind kKinds[] = {{DType::f32, MathMode::full},
                            {DType::bf16, MathMode::full},
                            {DType::f16, MathMode::full}};
 
+constexpr Direction kDirections[] = {Direction::fwd, Direction::bwd_data, Direction::bwd_weight};
+
 /// Each sampled problem in one kind and layout, others in others.
 TEST_F(OnGpu, EveryImplementationEqualsTheReferenceOnIntegers) {
-    const Epilogue epilogue = Epilogue::parse("channel_mul residual_add relu");
     const std::vector<Problem> problems = listed_problems();
     size_t sample = 0;
-    for (size_t i = 0; i < problems.size(); i += 3 * sampled_every(), ++sample) {
-        const Kind& kind = kKinds[sample % std::size(kKinds)];
-        Problem problem = problems[i];
-        problem.dtype = kind.dtype;
-        problem.math = kind.math;
-        problem.layout = sample / std::size(kKinds) % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
-        const Execution execution(problem, epilogue, true);
-        const Execution::Results expected = execution.run_reference();
-        for (const Implementation& implementation : implementation_list()) {
-            if (!implementation.reject(problem, epilogue, device(0)).empty()) continue;
-            const Execution::Results results = execution.run(implementation);
-            EXPECT_TRUE(results.dst.same_bits(expected.dst)) << implementation.name << ": " << problem.str();
-            EXPECT_TRUE(results.preactivation.same_bits(expected.preactivation))
-                << implementation.name << ": preactivation of " << problem.str();
+    for (size_t i = 0; i < problems.size(); i += 3 * sampled_every(), ++sample)
+        for (const Direction direction : kDirections) {
+            const Kind& kind = kKinds[sample % std::size(kKinds)];
+            Problem problem = problems[i];
+            problem.dtype = kind.dtype;
+            problem.math = kind.math;
+            problem.layout = sample / std::size(kKinds) % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
+            problem.direction = direction;
+            const Epilogue epilogue =
+                Epilogue::parse(direction == Direction::fwd ? "channel_mul residual_add relu" : "");
+            const Execution execution(problem, epilogue, true);
+            const std::vector<Result> expected = execution.run_reference();
+            for (const Family& family : families()) {
+                if (!family.answer({problem, epilogue, device(0)}).accepts()) continue;
+                EXPECT_EQ(differences(execution.run(family), expected), "") << family.name << ": " << problem.str();
+            }
         }
-    }
+}
+
+TEST_F(OnGpu, ABatchOf0HasAGradientOfZero) {
+    const Problem problem = Problem::parse("n0 ci3 co4 3x4x5 k3 s2 p1 bwd_weight");
+    const Execution execution(problem, {}, true);
+    for (const Family& family : families())
+        if (family.answer({problem, {}, device(0)}).accepts()) {
+            EXPECT_EQ(differences(execution.run(family), execution.run_reference()), "") << family.name;
+        }
 }
 
 TEST_F(OnGpu, RepeatedRunsGiveTheSameBits) {
     for (const char* line :
-         {"n2 ci37 co9 7x8x9 k3 s2 p1", "n1 ci40 co40 6x6x8 k3 p1 tf32", "n1 ci8 co8 5x6x7 k4 s2 g8 ndhwc"}) {
-        const Problem problem = Problem::parse(line);
-        const Execution execution(problem, {}, false);
-        for (const Implementation& implementation : implementation_list()) {
-            if (!implementation.reject(problem, {}, device(0)).empty()) continue;
-            EXPECT_TRUE(execution.run(implementation).dst.same_bits(execution.run(implementation).dst))
-                << implementation.name << ": " << line;
+         {"n2 ci37 co9 7x8x9 k3 s2 p1", "n1 ci40 co40 6x6x8 k3 p1 tf32", "n1 ci8 co8 5x6x7 k4 s2 g8 ndhwc"})
+        for (const Direction direction : kDirections) {
+            Problem problem = Problem::parse(line);
+            problem.direction = direction;
+            const Execution execution(problem, {}, false);
+            for (const Family& family : families()) {
+                if (!family.answer({problem, {}, device(0)}).accepts()) continue;
+                EXPECT_EQ(differences(execution.run(family), execution.run(family)), "")
+                    << family.name << ": " << problem.str();
+            }
         }
-    }
 }
 
 TEST_F(OnGpu, EveryStepHasItsValue) {
@@ -215,13 +257,14 @@ TEST_F(OnGpu, EveryStepHasItsValue) {
                              "mish", "channel_add", "channel_mul", "residual_add", "residual_mul"}) {
         const Problem problem = Problem::parse("n1 ci2 co3 4x5x6 k3 s2 p1");
         const Execution execution(problem, Epilogue::parse(step), false);
-        const Execution::Results expected = execution.run_reference();
-        for (const Implementation& implementation : implementation_list()) {
-            if (!implementation.reject(problem, execution.epilogue, device(0)).empty()) continue;
-            const Execution::Results results = execution.run(implementation);
+        const std::vector<Result> expected = execution.run_reference();
+        const Tensor &exact = expected[0].tensor, &preactivation = expected[1].tensor;
+        for (const Family& family : families()) {
+            if (!family.answer({problem, execution.epilogue, device(0)}).accepts()) continue;
+            const Tensor dst = execution.run(family)[0].tensor;
             for (int64_t i = 0; i < problem.dst_elements(); ++i)
-                ASSERT_NEAR(results.dst.at(i), expected.dst.at(i), 2e-5 * (1 + std::abs(expected.dst.at(i))))
-                    << implementation.name << ": " << step << " at " << expected.preactivation.at(i);
+                ASSERT_NEAR(dst.at(i), exact.at(i), 2e-5 * (1 + std::abs(exact.at(i))))
+                    << family.name << ": " << step << " at " << preactivation.at(i);
         }
     }
 }
@@ -248,6 +291,25 @@ TEST_F(OnGpu, PlanChecksItsArguments) {
     EXPECT_EQ(message(arguments), "fwd needs dst, got a null pointer");
     arguments.dst = &memory_of_the_host;
     EXPECT_EQ(message(arguments), "epilogue 'channel_add' takes 1 tensors, got 0");
+}
+
+TEST_F(OnGpu, PlanChecksTheArgumentsOfGradients) {
+    const auto message = [](const char* direction, const Arguments& arguments) {
+        const Plan plan(Problem::parse(std::string("n1 ci2 co2 3x3x3 k2 ") + direction), {}, 0);
+        return testing::error_of([&] { plan.execute(arguments, nullptr, nullptr); });
+    };
+    alignas(16) int memory_of_the_host[8] = {}; // never read
+    Arguments arguments;
+    EXPECT_EQ(message("bwd_data", arguments), "bwd_data needs grad_dst, got a null pointer");
+    EXPECT_EQ(message("bwd_weight", arguments), "bwd_weight needs src, got a null pointer");
+    arguments.src = arguments.weight = arguments.grad_dst = memory_of_the_host;
+    EXPECT_EQ(message("bwd_data", arguments), "bwd_data needs grad_src, got a null pointer");
+    EXPECT_EQ(message("bwd_weight", arguments), "bwd_weight needs grad_weight, got a null pointer");
+    arguments.grad_src = arguments.grad_weight = memory_of_the_host + 1;
+    const std::string misaligned =
+        " must be aligned to 16 bytes, got an address that is 4 bytes behind a multiple of that";
+    EXPECT_EQ(message("bwd_data", arguments), "grad_src" + misaligned);
+    EXPECT_EQ(message("bwd_weight", arguments), "grad_weight" + misaligned);
 }
 
 TEST_F(OnGpu, PlanTakesAlignedTensors) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "scratch_folder.hpp"
@@ -23,18 +24,26 @@ std::string arguments_source(const Arguments& arguments) {
     return "constexpr unsigned char kArguments[] = {" + bytes + "};\n";
 }
 
-/// A folder with the kernels, base/ptx.cuh and all else from tests/emulator, and problem.hpp: there a kernel is compiled by
-/// this machine's compiler, and run.
+/// A folder with the kernels, base/ptx.cuh and all else from tests/emulator, and problem.hpp: there a kernel is
+/// compiled by this machine's compiler, and run.
 class Emulator {
 public:
-    explicit Emulator(const Problem& problem) {
+    /// Without problem.hpp.
+    Emulator() {
         namespace fs = std::filesystem;
         for (const char* source : {TCONV3D_KERNELS, TCONV3D_EMULATOR})
             fs::copy(source, folder_ / "", fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-        write("problem.hpp", given(problem));
     }
+    explicit Emulator(const Problem& problem) : Emulator() { write("problem.hpp", given(problem)); }
 
     void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
+    /// Lets a header be included several times, in other namespaces.
+    void allow_again(const std::string& name) const {
+        std::stringstream text;
+        text << std::ifstream(folder_ / name).rdbuf();
+        const std::string once = "#pragma once\n";
+        write(name, text.str().erase(text.str().find(once), once.size()));
+    }
     bool compile(const std::string& sources) const {
         return run(TCONV3D_CXX " -std=c++17 -O1 -w -I. -o emulated device.cpp " + sources);
     }

@@ -129,24 +129,18 @@ void for_every_kind(const std::string& line, const Body& body) {
                 body(Problem::parse(line + " " + dtype + " " + layout + " " + direction));
 }
 
-/// Every implementation but the reference that takes the problem.
-std::vector<Implementation> candidates(const Problem& problem, const Epilogue& epilogue) {
-    std::vector<Implementation> list;
-    for (const Implementation& implementation : implementation_list())
-        if (implementation.prepare != prepare_reference && implementation.reject(problem, epilogue).empty())
-            list.push_back(implementation);
-    return list;
-}
-
-/// Calls body(implementation) for every candidate on every instruction set of this machine.
+/// Calls body(kernel) for every candidate of every implementation but the reference, on every instruction set of this
+/// machine.
 template <typename Body>
 void for_every_candidate(const Problem& problem, const Epilogue& epilogue, const Body& body) {
     for (const cpu::IsaStatus& status : cpu::isa_statuses()) {
         if (!status.available) continue;
         const ScopedEnvironment isa("TCONV3D_ISA", cpu::name(status.isa));
-        for (const Implementation& implementation : candidates(problem, epilogue)) {
+        for (const Implementation& implementation : implementation_list()) {
+            if (implementation.answer == answer_reference) continue;
             SCOPED_TRACE(std::string(implementation.name) + " with " + cpu::name(status.isa) + " on " + problem.str());
-            body(implementation);
+            const Answer<Kernel> answer = implementation.answer(problem, epilogue);
+            for (const Candidate<Kernel>& candidate : answer.candidates) body(*candidate.prepare());
         }
     }
 }
@@ -171,8 +165,8 @@ TEST(Implementations, EqualTheReferenceOnIntegers) {
             SCOPED_TRACE(listed.name);
             const Execution execution(problem, {}, true);
             const std::vector<Tensor> expected = execution.run(*prepare_reference(problem, {}), serial);
-            for_every_candidate(problem, {}, [&](const Implementation& implementation) {
-                expect_equal(execution.run(*implementation.prepare(problem, {}), three_workers), expected);
+            for_every_candidate(problem, {}, [&](const Kernel& kernel) {
+                expect_equal(execution.run(kernel, three_workers), expected);
             });
         });
 }
@@ -188,8 +182,8 @@ TEST(Implementations, EqualTheReferenceOnIntegersWithBiasAndEpilogue) {
             SCOPED_TRACE(listed.name);
             const Execution execution(problem, epilogue, true);
             const std::vector<Tensor> expected = execution.run(*prepare_reference(problem, epilogue), serial);
-            for_every_candidate(problem, epilogue, [&](const Implementation& implementation) {
-                expect_equal(execution.run(*implementation.prepare(problem, epilogue), three_workers), expected);
+            for_every_candidate(problem, epilogue, [&](const Kernel& kernel) {
+                expect_equal(execution.run(kernel, three_workers), expected);
             });
         }
 }
@@ -203,8 +197,8 @@ TEST(Implementations, AgreeOnEveryStep) {
         const Epilogue epilogue = Epilogue::parse(chain);
         const Execution execution(problem, epilogue, false);
         const std::vector<Tensor> expected = execution.run(*prepare_reference(problem, epilogue), serial);
-        for_every_candidate(problem, epilogue, [&](const Implementation& implementation) {
-            const std::vector<Tensor> actual = execution.run(*implementation.prepare(problem, epilogue), serial);
+        for_every_candidate(problem, epilogue, [&](const Kernel& kernel) {
+            const std::vector<Tensor> actual = execution.run(kernel, serial);
             for (int64_t i = 0; i < expected[0].count(); ++i)
                 ASSERT_NEAR(actual[0].at(i), expected[0].at(i), 1e-4) << "element " << i;
         });
@@ -217,11 +211,10 @@ TEST(Implementations, SameBitsForAnyNumberOfWorkers) {
     ThreadExecutor threads(2);
     for_every_kind("n2 ci5 co6 3x5x18 k3 s2x1x1 p1", [&](const Problem& problem) {
         const Execution execution(problem, {}, false);
-        for_every_candidate(problem, {}, [&](const Implementation& implementation) {
-            const std::unique_ptr<Kernel> kernel = implementation.prepare(problem, {});
-            const std::vector<Tensor> alone = execution.run(*kernel, serial);
+        for_every_candidate(problem, {}, [&](const Kernel& kernel) {
+            const std::vector<Tensor> alone = execution.run(kernel, serial);
             for (Executor* executor : {static_cast<Executor*>(&seven_workers), static_cast<Executor*>(&threads)}) {
-                const std::vector<Tensor> shared = execution.run(*kernel, *executor);
+                const std::vector<Tensor> shared = execution.run(kernel, *executor);
                 for (size_t output = 0; output < alone.size(); ++output)
                     ASSERT_TRUE(alone[output].same_bits(shared[output])) << "output " << output;
             }

@@ -304,7 +304,7 @@ TEST(KernelSources, AreEmbeddedWhole) {
     const auto has_name = [](const SourceFile& source) { return source.name == "base/ptx.cuh"; };
     const auto ptx = std::find_if(sources.begin(), sources.end(), has_name);
     ASSERT_NE(ptx, sources.end());
-    EXPECT_TRUE(ptx->text == read_file(TCONV3D_KERNELS "/ptx.cuh")) << "the embedded text differs from the file";
+    EXPECT_TRUE(ptx->text == read_file(TCONV3D_KERNELS "/base/ptx.cuh")) << "the embedded text differs from the file";
 }
 
 /// The tests that compile. They need NVRTC, and neither a GPU nor a driver.
@@ -377,7 +377,7 @@ TEST_F(Compile, ShowsTheErrorsAndWhereTheSourceLies) {
     const std::string message = message_of([&] { compile_for(80, request); });
     EXPECT_TRUE(contains(message, "prelude(2): error: identifier \"wrong_name\" is undefined"));
     EXPECT_TRUE(contains(message, "source in " + folder + "/ptx-"));
-    EXPECT_EQ(entries(folder), static_cast<int64_t>(kernel_sources().size()) + 1);
+    for (const SourceFile& file : kernel_sources()) EXPECT_EQ(read_file(folder + "/" + file.name), file.text);
     EXPECT_TRUE(contains(message_of([] { compile_for(80, {"absent.cuh", "", "k", 0}); }), "'absent.cuh'"));
 }
 

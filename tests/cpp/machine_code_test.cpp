@@ -33,7 +33,7 @@ TEST_F(MachineCodeOfKernels, IsRead) {
     if (!no_disassembler().empty()) GTEST_SKIP() << no_disassembler();
     const Problem problem = Problem::parse("ci2 co2 3x3x3 k2");
     const std::vector<std::string> instructions =
-        disassemble(cuda::compile_for(90, cuda::direct_request(problem, {}, true, false)).cubin);
+        disassemble(cuda::compile_for(90, cuda::direct_request(problem, {}, {true, false})).cubin);
     const auto exits = [](const std::string& instruction) { return instruction.find("EXIT") != std::string::npos; };
     EXPECT_TRUE(std::any_of(instructions.begin(), instructions.end(), exits));
 }

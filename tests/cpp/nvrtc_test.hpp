@@ -25,11 +25,11 @@ inline void expect_sums_are_waited_for(const cuda::Compiled& kernel, const std::
 }
 
 /// A kernel for tensor cores whose values have the room that its tile counts on.
-inline void expect_fits(const cuda::Compiled& kernel, const Problem& problem, cuda::StreamEngine engine,
+inline void expect_fits(const cuda::Compiled& kernel, const Problem& problem, cuda::tensorcore::Engine engine,
                         const std::string& where) {
     // No registers change hands where mma.sync multiplies: at four phases along w some addresses do not fit, and split
     // fp32 has all sums twice.
-    const bool wgmma = engine == cuda::StreamEngine::wgmma, split = cuda::stream_parts(problem) == 2;
+    const bool wgmma = engine == cuda::tensorcore::Engine::wgmma, split = cuda::tensorcore::parts(problem) == 2;
     const int64_t allowed = wgmma ? 0 : split ? 2048 : 128;
     EXPECT_LE(kernel.spill_bytes, allowed) << where;
     EXPECT_LE(kernel.local_bytes, kernel.spill_bytes) << where << ": an array is not in registers";

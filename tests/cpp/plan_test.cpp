@@ -43,7 +43,7 @@ TEST(Plan, ForcingAnUnknownNameListsTheKnownOnes) {
 TEST(Plan, RejectionsCarryAReasonAndForcingTheRejectedIsAnError) {
     const Problem wide_stride = Problem::parse("ci1 co1 1x1x1 k1 s1000000000");
     const Implementation& first = implementation_list().front();
-    const std::string reason = first.reject(wide_stride, {});
+    const std::string reason = first.answer(wide_stride, {}).reason;
     ASSERT_FALSE(reason.empty());
     {
         const ScopedEnvironment unforced("TCONV3D_IMPL", "");

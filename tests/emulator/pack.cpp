@@ -19,6 +19,6 @@ void run_pack(const void* weight, bool channels_last, void* packed, int grid_x, 
     for (int y = 0; y < grid_y; ++y)
         for (int x = 0; x < grid_x; ++x) {
             blockIdx.y = y;
-            emulator::run_cta(x, threads, [] { stream_pack(the_weight, the_order, the_packed); });
+            emulator::run_cta(x, threads, [] { pack_weights(the_weight, the_order, the_packed); });
         }
 }

@@ -1,5 +1,5 @@
-// A kernel whose threads work by themselves, as stream.cpp runs the streamed one. launch.hpp says which: KERNEL_FILE,
-// KERNEL_ENTRY, and KERNEL_ARGUMENTS, the type of what it takes beside Output.
+// A kernel whose threads work by themselves, as tensorcore.cpp runs those for tensor cores. launch.hpp says which:
+// KERNEL_FILE, KERNEL_ENTRY, and KERNEL_ARGUMENTS, the type of what it takes beside Output.
 #include "device.hpp"
 
 #undef __shared__
@@ -21,9 +21,9 @@ int main() {
     check::Tensors tensors;
     std::memcpy(&the_args, kArguments, sizeof the_args);
     static_assert(sizeof the_args == sizeof kArguments);
-    the_args.src = tensors.src.data();
+    the_args.in = tensors.src.data();
     the_args.weight = tensors.weight.data();
-    the_output.dst = tensors.dst.data();
+    the_output.out = tensors.dst.data();
     the_output.bias = tensors.bias.data();
     gridDim = {kGrid, 1, 1};
     for (int block = 0; block < kGrid; ++block)

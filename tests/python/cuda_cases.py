@@ -1,4 +1,4 @@
-"""What the processes of test_cuda_exact.py do: one problem in every implementation, mode and layout.
+"""What the processes of test_cuda_exact.py do: one problem in every implementation, mode, layout and direction.
 
 Compiling is most of the time, so problems are shared out over processes; the compiled kernels meet in the disk cache.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 import tconv3d
-from oracle import LAYOUTS, Inputs, integer_inputs, real_inputs
+from oracle import LAYOUTS, Inputs, Results, integer_inputs, pytorch, real_inputs
 from problem_file import Problem
 
 #: dtype, and whether PyTorch's switch allows tf32.
@@ -25,14 +26,16 @@ MODES = {
     "bf16": (torch.bfloat16, False),
     "f16": (torch.float16, False),
 }
+#: By direction, the results that it has.
+DIRECTIONS = {"fwd": ["dst"], "bwd_data": ["grad_src"], "bwd_weight": ["grad_weight", "grad_bias"]}
 FORCE = "TCONV3D_CUDA_IMPL"
 
 
 @dataclass
 class Outcome:
-    """What ran (implementation, mode, layout), and a line for each thing that was wrong."""
+    """What ran (implementation, mode, layout, direction), and a line for each thing that was wrong."""
 
-    ran: set[tuple[str, str, str]] = field(default_factory=set)
+    ran: set[tuple[str, str, str, str]] = field(default_factory=set)
     failures: list[str] = field(default_factory=list)
 
 
@@ -66,13 +69,12 @@ def switch(mode: str) -> None:
     torch.backends.cudnn.allow_tf32 = MODES[mode][1]
 
 
-def on_gpu(inputs: Inputs, mode: str, layout: str) -> tuple[Tensor, Tensor, Tensor]:
-    src, weight, bias, _ = inputs.cast(MODES[mode][0], LAYOUTS[layout])
-    return src.cuda(), weight.cuda(), bias.cuda()
+def on_gpu(inputs: Inputs, mode: str, layout: str) -> Inputs:
+    return Inputs(*(tensor.cuda() for tensor in inputs.cast(MODES[mode][0], LAYOUTS[layout])))
 
 
-def each_implementation(mode: str, compute: Callable[[], Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """The result of each implementation that accepts the problem."""
+def each_implementation(mode: str, compute: Callable[[], list[Tensor]]) -> Iterator[tuple[str, list[Tensor]]]:
+    """The results of each implementation that accepts the problem."""
     switch(mode)
     for name in tconv3d._library.cuda_machine()["implementations"]:
         os.environ[FORCE] = name
@@ -85,24 +87,36 @@ def each_implementation(mode: str, compute: Callable[[], Tensor]) -> Iterator[tu
             del os.environ[FORCE]
 
 
-def fwd(problem: Problem, tensors: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-    return torch.ops.tconv3d.fwd(*tensors, *problem.settings, "", [])
+def compute(direction: str, problem: Problem, inputs: Inputs) -> list[Tensor]:
+    ops = torch.ops.tconv3d
+    if direction == "fwd":
+        return [ops.fwd(inputs.src, inputs.weight, inputs.bias, *problem.settings, "", [])]
+    if direction == "bwd_data":
+        return [ops.bwd_data(inputs.grad_dst, inputs.weight, *problem.settings)]
+    return list(ops.bwd_weight(inputs.src, inputs.grad_dst, problem.k, *problem.settings, True))
+
+
+def each_result(problem: Problem, inputs: Inputs, mode: str, layout: str) -> Iterator[tuple[str, str, str, Tensor]]:
+    """Implementation, direction, name and value, for each implementation and each direction that it accepts."""
+    tensors = on_gpu(inputs, mode, layout)
+    for direction, names in DIRECTIONS.items():
+        for implementation, results in each_implementation(mode, partial(compute, direction, problem, tensors)):
+            for name, result in zip(names, results):
+                yield implementation, direction, name, result.cpu()
 
 
 def check_exact(problem: Problem) -> Outcome:
-    """Integers: the exact result, rounded once to the dtype."""
+    """Integers: the exact results, rounded once to the dtype."""
     torch.set_num_threads(1)
     inputs = integer_inputs(problem)
-    exact = F.conv_transpose3d(*inputs[:3], *problem.settings)
+    exact = pytorch(problem, inputs)
     outcome = Outcome()
     for mode, layout in sampled(problem):
-        tensors = on_gpu(inputs, mode, layout)
-        want = exact.to(MODES[mode][0])
-        for name, dst in each_implementation(mode, lambda tensors=tensors: fwd(problem, tensors)):
-            outcome.ran.add((name, mode, layout))
-            got = dst.cpu()
+        for implementation, direction, name, got in each_result(problem, inputs, mode, layout):
+            outcome.ran.add((implementation, mode, layout, direction))
+            want = getattr(exact, name).to(MODES[mode][0])
             if got.shape != want.shape or not torch.equal(got, want):
-                outcome.failures.append(f"{name} {mode} {layout}: {_difference(got, want)}")
+                outcome.failures.append(f"{implementation} {mode} {layout} {name}: {_difference(got, want)}")
     return outcome
 
 
@@ -115,14 +129,16 @@ def check_accuracy(problem: Problem) -> Outcome:
             continue
         dtype = MODES[mode][0]
         inputs = Inputs(*(tensor.to(dtype).double() for tensor in real_inputs(problem)))
-        exact = F.conv_transpose3d(*inputs[:3], *problem.settings)
-        allowed = 2 * _allowed(problem, inputs, mode, exact) + torch.finfo(dtype).eps * _largest(exact)
-        tensors = on_gpu(inputs, mode, layout)
-        for name, dst in each_implementation(mode, lambda tensors=tensors: fwd(problem, tensors)):
-            outcome.ran.add((name, mode, layout))
-            error = _largest(dst.cpu().double() - exact)
+        exact = pytorch(problem, inputs)
+        errors = _pytorchs_errors(problem, inputs, mode, exact)
+        for implementation, direction, name, got in each_result(problem, inputs, mode, layout):
+            outcome.ran.add((implementation, mode, layout, direction))
+            want = getattr(exact, name)
+            error = _largest(got.double() - want)
+            allowed = 2 * errors[name] + torch.finfo(dtype).eps * _largest(want)
             if not error <= allowed:
-                outcome.failures.append(f"{name} {mode} {layout}: error {error:.2e}, allowed {allowed:.2e}")
+                what = f"{implementation} {mode} {layout} {name}"
+                outcome.failures.append(f"{what}: error {error:.2e}, allowed {allowed:.2e}")
     return outcome
 
 
@@ -140,8 +156,8 @@ def check_full_size(problem: Problem) -> Outcome:
         switch(mode)
         dtype = MODES[mode][0]
         moved = src.to(dtype).contiguous(memory_format=LAYOUTS[layout])
-        dst = fwd(problem, (moved, weight.to(dtype), bias.to(dtype)))
-        outcome.ran.add(("", mode, layout))
+        dst = torch.ops.tconv3d.fwd(moved, weight.to(dtype), bias.to(dtype), *problem.settings, "", [])
+        outcome.ran.add(("", mode, layout, "fwd"))
         for end, want in zip(ends, exact):
             if not torch.equal(dst[end], want.round().to(dtype)):
                 outcome.failures.append(f"{mode} {layout} sample {end.start}: {_difference(dst[end], want.to(dtype))}")
@@ -155,18 +171,28 @@ def rounded_to_tf32(tensor: Tensor) -> Tensor:
     return ((bits + 0x1000) & ~0x1FFF).view(torch.float32).double()
 
 
-def _allowed(problem: Problem, inputs: Inputs, mode: str, exact: Tensor) -> float:
-    """The error that counts as one: PyTorch's on this GPU, or on the CPU where its GPU operator has none."""
+def _pytorchs_errors(problem: Problem, inputs: Inputs, mode: str, exact: Results) -> dict[str, float]:
+    """By result: PyTorch's error on this GPU, or on the CPU where its GPU operators do not take the problem."""
     switch(mode)
     try:
-        theirs = F.conv_transpose3d(*on_gpu(inputs, mode, "ncdhw"), *problem.settings).cpu()
+        theirs = pytorch(problem, on_gpu(inputs, mode, "ncdhw"))
     except RuntimeError:
-        theirs = F.conv_transpose3d(*inputs.cast(MODES[mode][0])[:3], *problem.settings)
-    error = _largest(theirs.double() - exact)
+        theirs = pytorch(problem, inputs.cast(MODES[mode][0]))
+    errors = _errors(theirs, exact)
     if mode != "tf32":
-        return error
-    rounded = F.conv_transpose3d(*map(rounded_to_tf32, inputs[:2]), inputs.bias, *problem.settings)
-    return max(error, _largest(rounded - exact))
+        return errors
+    src, weight, grad_dst = map(rounded_to_tf32, (inputs.src, inputs.weight, inputs.grad_dst))
+    rounded = _errors(pytorch(problem, Inputs(src, weight, inputs.bias, grad_dst)), exact)
+    return {name: max(error, rounded[name]) for name, error in errors.items()}
+
+
+def _errors(results: Results, exact: Results) -> dict[str, float]:
+    """A result that is nonsense, as some of PyTorch's gradients in bf16 are, has no error to allow twice of."""
+    errors = {}
+    for name, result, want in zip(Results._fields, results, exact):
+        error = _largest(result.cpu().double() - want)
+        errors[name] = error if error < _largest(want) else 0.0
+    return errors
 
 
 def _largest(tensor: Tensor) -> float:

@@ -34,12 +34,16 @@ def test_calls_are_ours() -> None:
     assert fallback.reason(src, weight, bias) is None
 
 
-def test_an_empty_batch() -> None:
-    src, weight = whole(0, 5, 3, 4, 5).requires_grad_(), whole(*WEIGHT).requires_grad_()
-    dst = conv_transpose3d(src, weight, **SETTINGS)
+@pytest.mark.parametrize("implementation", ["", "direct"])
+def test_an_empty_batch(implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", implementation)
+    src, weight, bias = (whole(*shape).requires_grad_() for shape in ((0, 5, 3, 4, 5), WEIGHT, BIAS))
+    dst = conv_transpose3d(src, weight, bias, **SETTINGS)
     assert dst.shape == F.conv_transpose3d(src.cpu(), weight.cpu(), **SETTINGS).shape
     dst.sum().backward()
+    assert src.grad.shape == src.shape
     assert torch.equal(weight.grad, torch.zeros_like(weight))
+    assert torch.equal(bias.grad, torch.zeros_like(bias))
 
 
 def test_unbatched() -> None:
@@ -182,6 +186,25 @@ def test_more_than_2_to_the_31_outputs(k: int, dtype: torch.dtype) -> None:
         around = F.conv_transpose3d(src[:, :, low:high].double(), weight.double(), stride=stride, padding=padding)
         inside = around[:, :, (first - low) * stride :][:, :, : 6 * stride]
         assert torch.equal(dst[:, :, first * stride : (first + 6) * stride], inside.round().to(dtype)), first
+
+
+@pytest.mark.skipif(torch.cuda.mem_get_info()[0] < 40 << 30, reason="less than 40 GiB of GPU memory are free")
+def test_gradients_of_more_than_2_to_the_31_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """k2 s2: each voxel of src has outputs of its own, so that slices can be looked at by themselves."""
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct")
+    src = torch.randint(-3, 4, (1, 2, 256, 512, 520), device="cuda", dtype=torch.int8).bfloat16()
+    grad_dst = torch.randint(-3, 4, (1, 4, 512, 1024, 1040), device="cuda", dtype=torch.int8).bfloat16()
+    weight = whole(2, 4, 2, 2, 2, dtype=torch.bfloat16)
+    assert grad_dst.numel() > 2**31
+    geometry = ([2] * 3, [0] * 3, [0] * 3, 1, [1] * 3)
+    grad_src = torch.ops.tconv3d.bwd_data(grad_dst, weight, *geometry)
+    for first in (0, 125, 250):
+        inside = F.conv3d(grad_dst[:, :, 2 * first : 2 * first + 12].double(), weight.double(), stride=2)
+        assert torch.equal(grad_src[:, :, first : first + 6], inside.bfloat16()), first
+    grad_weight, _ = torch.ops.tconv3d.bwd_weight(src, grad_dst, [2] * 3, *geometry, False)
+    for ci, co, d, h, w in ((0, 0, 0, 0, 0), (1, 3, 1, 1, 1), (0, 2, 1, 0, 1)):
+        products = src[0, ci].float() * grad_dst[0, co, d::2, h::2, w::2].float()
+        assert grad_weight[ci, co, d, h, w] == products.double().sum().bfloat16()
 
 
 def test_no_warning_where_all_is_well() -> None:

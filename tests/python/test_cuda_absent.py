@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tconv3d
 from tconv3d import _library, fallback
-from tconv3d.cli import bench_cuda
+from tconv3d.cli import bench_cuda, listed, tune
+from tconv3d.cli.gpu import Measured
 from tconv3d.problem import NamedProblem, Problem
 from test_cli import PROBLEM, run
 
@@ -62,6 +65,29 @@ def test_the_ops_know_the_sizes_on_a_gpu() -> None:
     assert dst.shape == (1, 4, 7, 7, 7)
 
 
+@pytest.mark.parametrize("direction", ["bwd_data", "bwd_weight"])
+def test_explain_says_that_pytorch_computes_gradients(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TCONV3D_CUDA_IMPL", raising=False)
+    lines = torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0).splitlines()
+    (line,) = (line for line in lines if line.startswith("implementation"))
+    assert line.split(maxsplit=1)[1].startswith(f"PyTorch's operator: tconv3d's only kernel for {direction}, direct, ")
+    assert "TCONV3D_CUDA_IMPL=direct has it run" in line
+    with pytest.raises(RuntimeError, match=f"an epilogue belongs to fwd, got 'relu' with {direction}"):
+        torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "relu", 0)
+    # A plan is asked for, which needs a driver.
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct")
+    with pytest.raises(RuntimeError, match=re.escape(_library.cuda_machine()["driver"]["reason"])):
+        torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0)
+
+
+def test_commands_that_compile_and_tune_take_fwd() -> None:
+    options = Namespace(problems=[f"{PROBLEM} bwd_data"], dtype=None, layout=None)
+    with pytest.raises(ValueError, match=r"is bwd_data: this command takes fwd"):
+        listed.listed(options)
+    options.problems = [PROBLEM]
+    assert [case.problem.direction for case in listed.listed(options)] == ["fwd"]
+
+
 def test_doctor_goes_on() -> None:
     done = run("doctor")
     assert done.returncode == 0
@@ -75,6 +101,7 @@ def test_doctor_goes_on() -> None:
         (("bench", "--device", "cuda"), "no CUDA GPU"),
         (("precompile", PROBLEM), "no CUDA GPU"),
         (("tune", PROBLEM), "no CUDA GPU"),
+        (("tune", PROBLEM, "--record", "times.jsonl"), "no CUDA GPU"),
         (("bench", "--dtype", "tf32"), "tf32"),
     ],
     ids=str,
@@ -110,3 +137,65 @@ def test_a_benchmark_that_is_stopped_keeps_what_it_has(monkeypatch: pytest.Monke
     options.json = tmp_path / "results.json"
     assert bench_cuda.run(options, cases) == 1
     assert json.loads(options.json.read_text()) == {"rows": ["bf16"]}
+
+
+@pytest.fixture
+def made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Two candidates for every problem, of which the second one fails in bf16; returns what is remembered."""
+    remembered: list[tuple[Any, ...]] = []
+    ms = {"stream": 0.25, "direct": 0.125}
+
+    def measure(call: Any, sets: int, seconds: float, repeats: int) -> Measured:
+        implementation = os.environ["TCONV3D_CUDA_IMPL"]
+        if implementation == "direct" and call(0) == "bf16":
+            raise RuntimeError("made up")
+        return Measured(ms[implementation], [], 0.0, 0.0, 0)
+
+    device = {"name": "made up", "sm": 90, "multiprocessors": 132, "shared_memory_per_block": 232448, "l2_bytes": 1}
+    found = [tune.Candidate("stream", "1 x 8 x 8 voxels"), tune.Candidate("direct", "")]
+    monkeypatch.setattr(tune, "require_gpu", lambda: None)
+    monkeypatch.setattr(tune, "candidates", lambda problem: found)
+    monkeypatch.setattr(tune, "sets_past_l2", lambda bytes_moved: 2)
+    monkeypatch.setattr(tune, "gpu_tensors", lambda problem: ())
+    monkeypatch.setattr(tune, "tconv3d_fwd", lambda problem: problem.dtype)
+    monkeypatch.setattr(tune, "measure", measure)
+    monkeypatch.setattr(tune, "switch_tf32", lambda mode: None)
+    monkeypatch.setattr(_library, "cuda_machine", lambda: {"devices": [device]})
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "made up")
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.ops.tconv3d, "cuda_remember", lambda *arguments: remembered.append(arguments))
+    return remembered
+
+
+def tune_options(record: Path | None) -> Namespace:
+    return Namespace(problems=[PROBLEM], dtype="bf16,f32", layout="ndhwc", seconds=0.01, record=record)
+
+
+def test_recorded_times_are_lines_of_json(made_up_gpu: list[tuple[Any, ...]], tmp_path: Path) -> None:
+    file = tmp_path / "times.jsonl"
+    file.write_text("a line of an earlier run\n")
+    assert tune.run(tune_options(file)) == 0
+    earlier, *lines = file.read_text().splitlines()
+    assert earlier == "a line of an earlier run"
+    device = {"device": "made up", "sm": 90, "multiprocessors": 132, "shared_memory_per_block": 232448}
+    bf16, f32 = (f"{PROBLEM} op0 d1 g1 {dtype} ndhwc fwd" for dtype in ("bf16", "f32"))
+    stream = {"implementation": "stream", "candidate": "1 x 8 x 8 voxels", "ms": 0.25, **device}
+    assert [json.loads(line) for line in lines] == [
+        {"problem": bf16, **stream},
+        {"problem": f32, **stream},
+        {"problem": f32, "implementation": "direct", "candidate": "", "ms": 0.125, **device},
+    ]
+    assert made_up_gpu == []
+
+
+def test_without_a_record_the_fastest_is_remembered(made_up_gpu: list[tuple[Any, ...]]) -> None:
+    assert tune.run(tune_options(None)) == 0
+    assert [arguments[2:] for arguments in made_up_gpu] == [("stream", "1 x 8 x 8 voxels"), ("direct", "")]
+
+
+def test_a_record_that_cannot_be_written_is_said_before_anything_is_timed(
+    made_up_gpu: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tune, "measure", lambda *arguments: pytest.fail("timed"))
+    with pytest.raises(OSError, match="no_folder"):
+        tune.run(tune_options(tmp_path / "no_folder" / "times.jsonl"))

@@ -1,7 +1,8 @@
-"""The GPU's forward in every implementation × mode × layout, over the problem files."""
+"""The GPU's results in every implementation × mode × layout × direction, over the problem files."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -84,16 +85,18 @@ def test_every_implementation_took_part(outcomes: Outcomes) -> None:
     if len(exact) < len(CORRECTNESS):
         pytest.skip("only some of the problems were selected")
     for problem in CORRECTNESS:
-        assert {("direct", *combination) for combination in cuda_cases.sampled(problem)} <= exact[problem.name]
+        sampled = itertools.product(cuda_cases.sampled(problem), cuda_cases.DIRECTIONS)
+        expected = {("direct", *combination, direction) for combination, direction in sampled}
+        assert expected <= exact[problem.name], problem.name
     if torch.cuda.get_device_capability() == (9, 0):
         ran = set().union(*exact.values())
-        assert {name for name, _, _ in ran} == set(_library.cuda_machine()["implementations"])
+        assert {name for name, *_ in ran} == set(_library.cuda_machine()["implementations"])
         for combination in cuda_cases.COMBINATIONS:
-            assert {("direct", *combination), ("cells", *combination)} <= ran
+            assert {("direct", *combination, "fwd"), ("cells", *combination, "fwd")} <= ran
             if combination[0] != "f64":
-                assert {("stream", *combination), ("mma", *combination)} <= ran
+                assert {("stream", *combination, "fwd"), ("mma", *combination, "fwd")} <= ran
             if combination[0] in ("tf32", "bf16", "f16"):
-                assert ("gather", *combination) in ran
+                assert ("gather", *combination, "fwd") in ran
 
 
 def test_a_difference_is_seen() -> None:

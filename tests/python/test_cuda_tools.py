@@ -89,6 +89,18 @@ def test_tuning_is_remembered(tmp_path: Path) -> None:
     assert "when this problem was tuned" not in in_a_process(explain, TCONV3D_CACHE_DIR=str(tmp_path / "other"))
 
 
+def test_recording_times_remembers_nothing(tmp_path: Path) -> None:
+    problem, file = "n1 ci16 co16 4x8x16 k3 s2 p1 bf16", tmp_path / "times.jsonl"
+    arguments = ["tune", problem, "--seconds", "0.01", "--record", str(file)]
+    run = f"import sys; from tconv3d.__main__ import main; sys.exit(main({arguments}))"
+    assert "remembered" not in in_a_process(run, TCONV3D_CACHE_DIR=str(tmp_path))
+    assert not list(tmp_path.glob("*.tuned"))
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    measured = {(line["implementation"], line["candidate"]) for line in lines}
+    assert measured == {(each.implementation, each.variant) for each in candidates(Problem.parse(problem))}
+    assert all(line["ms"] > 0 and line["device"] == torch.cuda.get_device_name() for line in lines)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -117,6 +129,9 @@ def test_the_command_line(tmp_path: Path) -> None:
     explained = in_a_process(run.format(["explain", "net_unet3_s2op1", "--device", "cuda", "--dtype", "bf16"]))
     assert "direct" in explained
     assert "TFLOP" in explained or "GFLOP" in explained
+    gradient = run.format(["explain", "n1 ci3 co5 4x4x4 k3 bwd_data", "--device", "cuda", "--no-measure"])
+    assert "PyTorch's operator: " in in_a_process(gradient)
+    assert "direct: gathers one voxel x 3 channels" in in_a_process(gradient, TCONV3D_CUDA_IMPL="direct")
     compiled = in_a_process(run.format(["precompile", "n1 ci3 co5 4x4x4 k3", "--dtype", "f32,bf16"]))
     assert "2/2" in compiled
     file = tmp_path / "bench.json"

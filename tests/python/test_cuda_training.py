@@ -28,6 +28,13 @@ def in_full_precision() -> None:
     full_precision()
 
 
+@pytest.fixture(params=["", "direct"], ids=["chosen", "direct"])
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What computes: as it comes, where gradients are PyTorch's operators, or direct in all directions."""
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", request.param)
+    return str(request.param)
+
+
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("name", chains.ALL)
 def test_epilogue(name: str, implementation: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +56,7 @@ def test_epilogue(name: str, implementation: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", chains.ALL)
-def test_training_equals_pytorch(name: str) -> None:
+def test_training_equals_pytorch(name: str, implementation: str) -> None:
     """Every gradient of the fused module's, in fp64, fp32 and bf16."""
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         values = [*real(SRC, WEIGHT, BIAS), *(each.cuda() for each in chains.operands(DST))]
@@ -75,7 +82,7 @@ def _uses(name: str, index: int) -> bool:
 
 @pytest.mark.parametrize("name", ["op_dilation_only", "op_ge_stride", "asym_a", "asym_e", "groups_2", "depthwise_up"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_gradients_of_the_problem_file(name: str, layout: str) -> None:
+def test_gradients_of_the_problem_file(name: str, layout: str, implementation: str) -> None:
     """An output padding of a stride or more included, which cuDNN does not take."""
     problem = PROBLEMS[name]
     inputs = real_inputs(problem)
@@ -91,15 +98,64 @@ def test_gradients_of_the_problem_file(name: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("chain", ["", "silu mul(2)", "leaky_relu(0.2)"])
-def test_double_backward(chain: str) -> None:
+def test_double_backward(chain: str, implementation: str) -> None:
     inputs = [each.requires_grad_() for each in real((1, 2, 2, 2, 3), (2, 2, 2, 2, 2), (2,))]
 
     def function(src: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return torch.ops.tconv3d.fwd(src, weight, bias, [2] * 3, [0] * 3, [0] * 3, 1, [1] * 3, chain, [])
 
-    # cuDNN's gradients may differ from run to run.
-    assert torch.autograd.gradcheck(function, inputs, nondet_tol=1e-10)
-    assert torch.autograd.gradgradcheck(function, inputs, nondet_tol=1e-10)
+    # cuDNN's gradients may differ from run to run; direct's do not.
+    tolerance = 0.0 if implementation == "direct" and not chain else 1e-10
+    assert torch.autograd.gradcheck(function, inputs, nondet_tol=tolerance)
+    assert torch.autograd.gradgradcheck(function, inputs, nondet_tol=tolerance)
+
+
+def test_a_forced_implementation_computes_the_gradients_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    src, weight, bias = (each.requires_grad_() for each in real(SRC, WEIGHT, BIAS, dtype=torch.float32))
+    dst = conv_transpose3d(src, weight, bias, **SETTINGS)
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "none_of_them")
+    for tensor in (src, weight):
+        with pytest.raises(RuntimeError, match="none_of_them names no implementation"):
+            torch.autograd.grad(dst.sum(), tensor, retain_graph=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_of_direct_have_the_same_bits_on_every_run(
+    dtype: torch.dtype, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct")
+    src, weight = real((4, 8, 6, 8, 40), (8, 12, 3, 3, 3), dtype=dtype)
+    src = src.contiguous(memory_format=LAYOUTS[layout])
+    geometry = ([2] * 3, [1] * 3, [0] * 3, 1, [1] * 3)
+    grad_dst = torch.randn_like(torch.ops.tconv3d.fwd(src, weight, None, *geometry, "", []))
+    runs = [
+        (
+            torch.ops.tconv3d.bwd_data(grad_dst, weight, *geometry),
+            *torch.ops.tconv3d.bwd_weight(src, grad_dst, [3] * 3, *geometry, True),
+        )
+        for _ in range(5)
+    ]
+    assert runs[0][0].stride() == src.stride()
+    for run in runs[1:]:
+        assert all(torch.equal(one, other) for one, other in zip(run, runs[0]))
+
+
+def test_direct_takes_gradients_that_begin_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Misaligned, strided and expanded tensors."""
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct")
+    weight, geometry = whole(*WEIGHT), ([1, 2, 2], [1, 0, 1], [0] * 3, 1, [1] * 3)
+    src, big = whole(1 + 2 * 5 * 3 * 4 * 17)[1:].view(SRC), whole(*DST[:4], 2 * DST[4])
+    for grad_dst in (big[..., ::2], big[..., 1 : 1 + DST[4]], big[:1, ..., : DST[4]].expand(DST)):
+        dense = grad_dst.clone(memory_format=torch.contiguous_format)
+        results, expected = (
+            [
+                torch.ops.tconv3d.bwd_data(grad, weight, *geometry),
+                *torch.ops.tconv3d.bwd_weight(factors, grad, [3, 2, 3], *geometry, True),
+            ]
+            for grad, factors in ((grad_dst, src), (dense, src.clone()))
+        )
+        assert all(torch.equal(result, want) for result, want in zip(results, expected))
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
@@ -115,7 +171,7 @@ def test_autocast(dtype: torch.dtype) -> None:
     assert module.weight.grad.dtype == torch.float32
 
 
-def test_training_converges_as_pytorchs() -> None:
+def test_training_converges_as_pytorchs(implementation: str) -> None:
     """Ten steps of SGD from the same parameters."""
     torch.manual_seed(0)
     theirs = nn.Sequential(nn.ConvTranspose3d(4, 8, 2, 2), nn.ReLU(), nn.ConvTranspose3d(8, 3, 3, padding=1)).cuda()

@@ -306,3 +306,15 @@ def test_messages_are_made_without_streams() -> None:
     assert files
     for file in files:
         assert all(count <= 1 for count in parts_of_messages(file.read_text())), file.name
+
+
+def test_numbers_are_printed_without_the_locale() -> None:
+    """printf, std::to_string and streams write 0,5 where the program has set such a locale: core/number_text.hpp does
+    not."""
+    root = Path(__file__).resolve().parents[2]
+    files = [file for folder in ("src", "csrc") for file in (root / folder).rglob("*.[ch]pp")]
+    assert files
+    for file in files:
+        text = file.read_text()
+        assert re.search(r'printf\([^;]*%[-+ #0-9.]*[aefgAEFG]', text) is None, file
+        assert re.search(r"\b(ostringstream|stringstream|strtod|strtof|stod|stof)\b", text) is None, file

@@ -34,21 +34,21 @@ class Dimension(NamedTuple):
 
 
 class Phase(NamedTuple):
-    q_first: int
-    first: int
     count: int
     taps: list[tuple[int, int]]
 
 
 def phase(dim, r):
-    taps = [(j, (r - j * dim.dilation) // dim.stride) for j in range(dim.kernel) if j * dim.dilation % dim.stride == r]
-    q_first = ceil((dim.padding - r) / dim.stride)  # (7)
-    first = dim.stride * q_first + r - dim.padding
-    count = ceil((dim.dst - first) / dim.stride) if first < dim.dst else 0  # (8)
-    return Phase(q_first, first, count, taps)
+    taps = []
+    for j in range(dim.kernel):  # (6)
+        offset = j * dim.dilation - dim.padding
+        if offset % dim.stride == r:
+            taps.append((j, -(offset // dim.stride)))
+    count = ceil((dim.dst - r) / dim.stride) if r < dim.dst else 0  # (8)
+    return Phase(count, taps)
 
 
-def reach(dim, tap):  # (10)
+def shift_and_plane(dim, tap):  # (10)
     return divmod(tap * dim.dilation - dim.padding, dim.stride)
 
 
@@ -82,18 +82,21 @@ def test_phases_make_the_same_connections_5_6():
         found = []
         for r in range(dim.stride):
             part = phase(dim, r)
-            for q, (j, delta) in itertools.product(range(part.q_first, part.q_first + part.count), part.taps):
-                if 0 <= q + delta < dim.src:
-                    found.append((q + delta, j, dim.stride * q + r - dim.padding))
+            for q, (j, shift) in itertools.product(range(part.count), part.taps):
+                if 0 <= q + shift < dim.src:
+                    found.append((q + shift, j, dim.stride * q + r))
         assert sorted(found) == sorted(dim.connections()), dim
 
 
-def test_delta_is_exact_and_not_positive_6():
+def test_shifts_are_exact_and_bounded_6_7():
     for dim in DIMENSIONS:
+        shifts = []
         for r in range(dim.stride):
-            for j, delta in phase(dim, r).taps:
-                assert dim.stride * delta == r - j * dim.dilation
-                assert delta == -(j * dim.dilation // dim.stride) <= 0
+            for j, shift in phase(dim, r).taps:
+                assert dim.stride * shift == r + dim.padding - j * dim.dilation
+                shifts.append(shift)
+        assert min(shifts) == -(((dim.kernel - 1) * dim.dilation - dim.padding) // dim.stride)
+        assert max(shifts) == ceil(dim.padding / dim.stride)
 
 
 def test_outputs_of_all_phases_cover_dst_once_8():
@@ -101,8 +104,8 @@ def test_outputs_of_all_phases_cover_dst_once_8():
         outputs = []
         for r in range(dim.stride):
             part = phase(dim, r)
-            assert part.first == (r - dim.padding) % dim.stride
-            outputs += [part.first + dim.stride * u for u in range(part.count)]
+            assert part.count <= phase(dim, 0).count == ceil(dim.dst / dim.stride)
+            outputs += [dim.stride * q + r for q in range(part.count)]
         assert sorted(outputs) == list(range(dim.dst)), dim
 
 
@@ -112,29 +115,38 @@ def test_taps_of_a_phase_are_evenly_spaced():
         tap_lists = [phase(dim, r).taps for r in range(dim.stride)]
         assert sum(map(bool, tap_lists)) == min(dim.kernel, dim.stride // common)
         for r, taps in enumerate(tap_lists):
-            assert not taps or r % common == 0
-            for (tap, delta), (next_tap, next_delta) in zip(taps, taps[1:]):
+            assert not taps or (r + dim.padding) % common == 0
+            for (tap, shift), (next_tap, next_shift) in zip(taps, taps[1:]):
                 assert next_tap - tap == dim.stride // common
-                assert delta - next_delta == dim.dilation // common
+                assert shift - next_shift == dim.dilation // common
 
 
-def test_reach_mirrors_the_phases_12():
+def test_bwd_data_makes_the_same_connections_10_11():
+    for dim in DIMENSIONS:
+        planes = [range(plane, dim.dst, dim.stride) for plane in range(dim.stride)]
+        found = []
+        for i, j in itertools.product(range(dim.src), range(dim.kernel)):
+            shift, plane = shift_and_plane(dim, j)
+            if 0 <= i + shift < len(planes[plane]):
+                found.append((i, j, planes[plane][i + shift]))
+        assert sorted(found) == sorted(dim.connections()), dim
+
+
+def test_the_planes_are_the_phases_12():
     for dim in DIMENSIONS:
         for r in range(dim.stride):
             part = phase(dim, r)
-            for j, delta in part.taps:
-                shift, remainder = reach(dim, j)
-                assert remainder == part.first
-                assert shift == -(part.q_first + delta)
-                assert len(range(remainder, dim.dst, dim.stride)) == part.count
+            assert len(range(r, dim.dst, dim.stride)) == part.count
+            for j, shift in part.taps:
+                assert shift_and_plane(dim, j) == (-shift, r)
 
 
 def test_connections_are_counted_16():
     for dim in DIMENSIONS:
         pairs = 0
         for j in range(dim.kernel):
-            shift, remainder = reach(dim, j)
-            count = len(range(remainder, dim.dst, dim.stride))
+            shift, plane = shift_and_plane(dim, j)
+            count = len(range(plane, dim.dst, dim.stride))
             pairs += max(0, min(dim.src, count - shift) - max(0, -shift))
         assert pairs == len(list(dim.connections())), dim
 
@@ -142,9 +154,9 @@ def test_connections_are_counted_16():
 @pytest.mark.parametrize(
     ("dim", "phases"),
     [
-        (Dimension(4, 3, 2, 1, 1, 1), [Phase(1, 1, 4, [(0, 0), (2, -1)]), Phase(0, 0, 4, [(1, 0)])]),
-        (Dimension(4, 3, 2, 1, 0, 2), [Phase(1, 1, 4, [(0, 0), (1, -1), (2, -2)]), Phase(0, 0, 5, [])]),
-        (Dimension(3, 2, 2, 0, 0, 1), [Phase(0, 0, 3, [(0, 0)]), Phase(0, 1, 3, [(1, 0)])]),
+        (Dimension(4, 3, 2, 1, 1, 1), [Phase(4, [(1, 0)]), Phase(4, [(0, 1), (2, 0)])]),
+        (Dimension(4, 3, 2, 1, 0, 2), [Phase(5, []), Phase(4, [(0, 1), (1, 0), (2, -1)])]),
+        (Dimension(3, 2, 2, 0, 0, 1), [Phase(3, [(0, 0)]), Phase(3, [(1, 0)])]),
     ],
 )
 def test_worked_examples(dim, phases):
@@ -156,41 +168,37 @@ def test_worked_example_of_counting():
     assert len(list(Dimension(4, 3, 2, 1, 1, 1).connections())) == 11
 
 
-class Walk(NamedTuple):
+class Axis(NamedTuple):
     """Output q reads plane[q + shift] along one dimension (section 7)."""
 
-    q_begin: int
-    q_end: int
+    q_count: int
     shifts: list[int]
     extent: int
 
     @property
     def lo(self):
-        return self.q_begin + min(self.shifts)
+        return min(self.shifts)
 
     @property
     def columns(self):
-        return self.q_end - self.q_begin + max(self.shifts) - min(self.shifts)
+        return self.q_count + max(self.shifts) - min(self.shifts)
 
     @property
     def pitch(self):  # (19)
         left = min(max(0, -self.lo), self.columns)
         right = min(max(0, self.lo + self.columns - self.extent), self.columns)
-        return max(self.columns - min(left, right), self.q_end - self.q_begin)
+        return max(self.columns - min(left, right), self.q_count)
 
 
-def fwd_walk(dim):
+def fwd_axis(dim):
     phases = [part for part in (phase(dim, r) for r in range(dim.stride)) if part.count]
-    shifts = [delta for part in phases for _, delta in part.taps]
-    begin = min(part.q_first for part in phases)
-    end = max(part.q_first + part.count for part in phases)
-    return Walk(begin, end, shifts or [0], dim.src)
+    shifts = [shift for part in phases for _, shift in part.taps]
+    return Axis(max(part.count for part in phases), shifts or [0], dim.src)
 
 
-def bwd_data_walk(dim):
-    shifts = [reach(dim, j)[0] for j in range(dim.kernel)]
-    longest = max(len(range(reach(dim, j)[1], dim.dst, dim.stride)) for j in range(dim.kernel))
-    return Walk(0, dim.src, shifts, longest)
+def bwd_data_axis(dim):
+    shifts, planes = zip(*(shift_and_plane(dim, j) for j in range(dim.kernel)))
+    return Axis(dim.src, list(shifts), max(len(range(plane, dim.dst, dim.stride)) for plane in planes))
 
 
 def slab_of(rows, columns, values):
@@ -204,11 +212,11 @@ def slab_of(rows, columns, values):
     return slab
 
 
-@pytest.mark.parametrize("walk_of", [fwd_walk, bwd_data_walk])
-def test_a_tap_is_one_offset_in_the_slab_18_19(walk_of):
-    rows = walk_of(Dimension(3, 3, 2, 1, 0, 1))
+@pytest.mark.parametrize("axis_of", [fwd_axis, bwd_data_axis])
+def test_a_tap_is_one_offset_in_the_slab_18_19(axis_of):
+    rows = axis_of(Dimension(3, 3, 2, 1, 0, 1))
     for dim in DIMENSIONS[::7]:
-        columns = walk_of(dim)
+        columns = axis_of(dim)
         check_slab(rows, columns, columns.extent)
         # A plane that is shorter than the longest has the same pitch.
         check_slab(rows, columns, columns.extent - 1)
@@ -218,8 +226,8 @@ def check_slab(rows, columns, extent):
     values = {(h, w): 1 + h * extent + w for h in range(rows.extent) for w in range(extent)}
     slab = slab_of(rows, columns, values)
     lanes = set()
-    for y, q in itertools.product(range(rows.q_begin, rows.q_end), range(columns.q_begin, columns.q_end)):
-        lane = (y - rows.q_begin) * columns.pitch + q - columns.q_begin
+    for y, q in itertools.product(range(rows.q_count), range(columns.q_count)):
+        lane = y * columns.pitch + q
         assert lane not in lanes
         lanes.add(lane)
         for shift_h, shift_w in itertools.product(set(rows.shifts), set(columns.shifts)):
@@ -228,17 +236,17 @@ def check_slab(rows, columns, extent):
 
 
 def test_pitch_of_rows_that_are_read_whole():
-    walks = [walk_of(dim) for dim in DIMENSIONS for walk_of in (fwd_walk, bwd_data_walk)]
-    whole = [walk for walk in walks if walk.lo <= 0 and walk.lo + walk.columns >= walk.extent > 0]
+    axes = [axis_of(dim) for dim in DIMENSIONS for axis_of in (fwd_axis, bwd_data_axis)]
+    whole = [axis for axis in axes if axis.lo <= 0 and axis.lo + axis.columns >= axis.extent > 0]
     assert len(whole) > 1000
-    for walk in whole:
-        hi = walk.lo + walk.columns - 1
-        assert walk.pitch == max(walk.extent - walk.lo, hi + 1, walk.q_end - walk.q_begin), walk
+    for axis in whole:
+        hi = axis.lo + axis.columns - 1
+        assert axis.pitch == max(axis.extent - axis.lo, hi + 1, axis.q_count), axis
 
 
 def test_worked_examples_of_the_pitch():
-    assert fwd_walk(Dimension(5, 3, 1, 0, 0, 1)).pitch == 7
-    assert fwd_walk(Dimension(4, 3, 2, 1, 0, 2)).pitch == 6
+    assert fwd_axis(Dimension(5, 3, 1, 0, 0, 1)).pitch == 7
+    assert fwd_axis(Dimension(4, 3, 2, 1, 0, 2)).pitch == 6
 
 
 GROUPS, SRC_CHANNELS, DST_CHANNELS = 2, 6, 4

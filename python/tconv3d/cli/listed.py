@@ -16,7 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def listed(options: argparse.Namespace) -> list[NamedProblem]:
-    return [case for text in options.problems for named in _read(text) for case in _variants(named, options)]
+    cases = [case for text in options.problems for named in _read(text) for case in _variants(named, options)]
+    for case in cases:
+        if case.problem.direction != "fwd":
+            raise ValueError(
+                f"'{case.problem}' is {case.problem.direction}: this command takes fwd. PyTorch's operators compute "
+                "gradients on a GPU, unless TCONV3D_CUDA_IMPL names a kernel family for them"
+            )
+    return cases
 
 
 def _read(text: str) -> list[NamedProblem]:

@@ -8,15 +8,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from .. import _library
-from ..problem import Problem
+from ..problem import NamedProblem, Problem
 from . import listed
 from .cases import gpu_tensors, tconv3d_fwd
 from .gpu import measure, require_gpu, sets_past_l2
 from .modes import mode_of, switch_tf32
+from .record import Record
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,9 @@ class Candidate:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     listed.add_arguments(parser)
     parser.add_argument("--seconds", type=float, default=0.1, help="for each candidate (default 0.1)")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="only append the times to FILE as JSON lines, and remember nothing"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,11 +56,23 @@ def run(options: argparse.Namespace) -> int:
     require_gpu()
     cases = listed.listed(options)
     print(f"{len(cases)} problems on {torch.cuda.get_device_name()}")
+    if options.record is None:
+        for problem in _each_problem(cases):
+            _remember_fastest(problem, dict(_times(problem, options.seconds)))
+        return 0
+    device = _library.cuda_machine()["devices"][torch.cuda.current_device()]
+    with Record(options.record, device) as record:
+        for problem in _each_problem(cases):
+            for candidate, ms in _times(problem, options.seconds):
+                record.add(problem, candidate.implementation, candidate.variant, ms)
+    return 0
+
+
+def _each_problem(cases: list[NamedProblem]) -> Iterator[Problem]:
     for index, case in enumerate(cases, start=1):
         print(f"[{index:>3}/{len(cases)}] {case.name}", flush=True)
-        _tune(case.problem, options.seconds)
+        yield case.problem
         torch.cuda.empty_cache()
-    return 0
 
 
 def candidates(problem: Problem) -> list[Candidate]:
@@ -64,21 +81,23 @@ def candidates(problem: Problem) -> list[Candidate]:
     return [Candidate(**fields) for fields in found]
 
 
-@torch.no_grad()
-def _tune(problem: Problem, seconds: float) -> None:
+def _times(problem: Problem, seconds: float) -> Iterator[tuple[Candidate, float]]:
+    """Each candidate that runs, and its milliseconds."""
     switch_tf32(mode_of(problem))
     sets = sets_past_l2(float(problem.facts()["bytes"]))
     tensors = [gpu_tensors(problem) for _ in range(sets)]
-    times: dict[Candidate, float] = {}
     for candidate in candidates(problem):
-        with candidate.forced():
+        with candidate.forced(), torch.no_grad():
             try:
                 measured = measure(lambda i: tconv3d_fwd(problem, *tensors[i]), sets, seconds, repeats=5)
             except RuntimeError as error:  # the others go on
                 print(f"      failed      {candidate}: {str(error).splitlines()[0]}", flush=True)
                 continue
-        times[candidate] = measured.ms
         print(f"      {measured.ms:8.4f} ms  {candidate}", flush=True)
+        yield candidate, measured.ms
+
+
+def _remember_fastest(problem: Problem, times: dict[Candidate, float]) -> None:
     if not times:
         raise RuntimeError(f"no candidate could be measured for {problem}")
     fastest = min(times, key=lambda candidate: times[candidate])

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "cuda/source/output_source.hpp"
 #include "cuda/source/prelude.hpp"
 #include "cuda/source/specializations.hpp"
 
@@ -43,19 +42,19 @@ struct Uses {
     }
 };
 
-Uses slice_uses(const std::vector<CellDelta>& d) {
+Uses slice_uses(const std::vector<CellShift>& d) {
     Uses uses;
-    for (const CellDelta& delta : d) {
-        for (const auto& [output, tap] : delta.uses) uses.add(output, tap);
+    for (const CellShift& shift : d) {
+        for (const auto& [output, tap] : shift.uses) uses.add(output, tap);
         uses.close();
     }
     return uses;
 }
 
-Uses voxel_uses(const std::vector<CellDelta>& h, const std::vector<CellDelta>& w, int64_t cell_w, int64_t kernel_w) {
+Uses voxel_uses(const std::vector<CellShift>& h, const std::vector<CellShift>& w, int64_t cell_w, int64_t kernel_w) {
     Uses uses;
-    for (const CellDelta& row : h)
-        for (const CellDelta& column : w) {
+    for (const CellShift& row : h)
+        for (const CellShift& column : w) {
             for (const auto& [output_h, tap_h] : row.uses)
                 for (const auto& [output_w, tap_w] : column.uses)
                     uses.add(output_h * cell_w + output_w, tap_h * kernel_w + tap_w);
@@ -64,21 +63,22 @@ Uses voxel_uses(const std::vector<CellDelta>& h, const std::vector<CellDelta>& w
     return uses;
 }
 
-void add_deltas(Prelude& prelude, const std::vector<CellDelta>& deltas, const std::string& suffix) {
+void add_shifts(Prelude& prelude, const std::vector<CellShift>& shifts, const std::string& suffix) {
     std::vector<int64_t> list;
-    list.reserve(deltas.size());
-    for (const CellDelta& delta : deltas) list.push_back(delta.delta);
-    prelude.constant("kDeltas" + suffix, static_cast<int64_t>(list.size()));
-    prelude.array("kDelta" + suffix, list);
+    list.reserve(shifts.size());
+    for (const CellShift& shift : shifts) list.push_back(shift.shift);
+    prelude.constant("kShifts" + suffix, static_cast<int64_t>(list.size()));
+    prelude.array("kShift" + suffix, list);
 }
 
 void add_window(Prelude& prelude, const Problem& problem, const CellTile& tile) {
-    const std::vector<CellDelta> d = cell_deltas(problem, 0, tile.cell[0]);
-    const std::vector<CellDelta> h = cell_deltas(problem, 1, tile.cell[1]);
-    const std::vector<CellDelta> w = cell_deltas(problem, 2, tile.cell[2]);
-    add_deltas(prelude, d, "D");
-    add_deltas(prelude, h, "H");
-    add_deltas(prelude, w, "W");
+    const IndexMap map(problem);
+    const std::vector<CellShift> d = cell_shifts(map.axes[0], tile.cell[0]);
+    const std::vector<CellShift> h = cell_shifts(map.axes[1], tile.cell[1]);
+    const std::vector<CellShift> w = cell_shifts(map.axes[2], tile.cell[2]);
+    add_shifts(prelude, d, "D");
+    add_shifts(prelude, h, "H");
+    add_shifts(prelude, w, "W");
     slice_uses(d).print(prelude, "D");
     voxel_uses(h, w, tile.cell[2], problem.kernel[2]).print(prelude, "");
 }
@@ -87,24 +87,22 @@ class CellsKernel final : public Kernel {
 public:
     CellsKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const CellTile& tile)
         : epilogue_(epilogue), tile_(tile),
-          variants_(device,
-                    [problem, tile, epilogue](bool has_bias, bool saves_preactivation) {
-                        return cells_request(problem, tile, epilogue, has_bias, saves_preactivation);
-                    }),
+          kernels_(device, [problem, tile,
+                            epilogue](const ResultForm& form) { return cells_request(problem, tile, epilogue, form); }),
           args_(cells_arguments(problem, tile)), row_bytes_(tile.cell[2] * bytes_per_element(problem.dtype)) {}
 
     size_t workspace_bytes() const override { return 0; }
 
-    void load(const Arguments& arguments, void* stream) const override { variants_.get(arguments, stream); }
+    void load(const Arguments& arguments, void* stream) const override { kernels_.get(arguments, stream); }
 
     void execute(const Arguments& arguments, void* stream, void*) const override {
-        CellArgs args = args_;
-        args.src = arguments.src;
+        CellArguments args = args_;
+        args.in = arguments.src;
         args.weight = arguments.weight;
         args.aligned = rows_aligned(arguments) ? 1 : 0;
-        std::vector<const void*> output = output_argument(epilogue_, arguments);
+        std::vector<const void*> output = output_argument(epilogue_, arguments, arguments.dst);
         std::array<void*, 2> kernel_arguments = {&args, static_cast<void*>(output.data())};
-        launch(variants_.get(arguments, stream), {std::min(args.items, kMostBlocks)}, {kThreads},
+        launch(kernels_.get(arguments, stream), {std::min(args.items, kMostBlocks)}, {kThreads},
                kernel_arguments.data(), stream);
     }
 
@@ -116,13 +114,13 @@ private:
         const auto aligned = [&](const void* tensor) {
             return reinterpret_cast<uintptr_t>(tensor) % static_cast<uintptr_t>(row_bytes_) == 0;
         };
-        return args_.dst_extents[2] % tile_.cell[2] == 0 && aligned(arguments.dst) && aligned(arguments.preactivation);
+        return args_.out_extents.w % tile_.cell[2] == 0 && aligned(arguments.dst) && aligned(arguments.preactivation);
     }
 
     Epilogue epilogue_;
     CellTile tile_;
-    Variants variants_;
-    CellArgs args_;
+    Specializations kernels_;
+    CellArguments args_;
     int64_t row_bytes_;
 };
 
@@ -136,46 +134,53 @@ std::string CellTile::str() const {
     return splits_chains ? text + " and summed by themselves" : text;
 }
 
-std::string reject_cells(const Problem& problem, const Epilogue&, const Device& device) {
-    if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
-    if (choose_cell_tile(problem, device.multiprocessors).microseconds > 0) return "";
-    return "a cell of one stride is too large to unroll: kernel " + tconv3d::str(problem.kernel) + ", stride " +
-           tconv3d::str(problem.stride);
+Answer answer_cells(const Question& question) {
+    const Problem& problem = question.problem;
+    if (problem.direction != Direction::fwd) return {std::string("takes fwd, got ") + name(problem.direction), {}};
+    // The kernel counts channels in 32 bits, with room for a tile beyond the last one.
+    constexpr int64_t kMostChannels = int64_t{1} << 30;
+    if (std::max(problem.src_channels, problem.dst_channels) >= kMostChannels)
+        return {"takes fewer than 2^30 channels, got " + std::to_string(problem.src_channels) + " and " +
+                    std::to_string(problem.dst_channels),
+                {}};
+    const CellTile tile = choose_cell_tile(problem, question.device.multiprocessors);
+    if (tile.microseconds <= 0)
+        return {"a cell of one stride is too large to unroll: kernel " + tconv3d::str(problem.kernel) + ", stride " +
+                    tconv3d::str(problem.stride),
+                {}};
+    const auto prepare = [problem, tile, epilogue = question.epilogue, device = question.device] {
+        return std::make_unique<CellsKernel>(problem, epilogue, device, tile);
+    };
+    return {"", {{"", tile.microseconds, prepare}}};
 }
 
-double cells_cost(const Problem& problem, const Epilogue&, const Device& device) {
-    return choose_cell_tile(problem, device.multiprocessors).microseconds;
-}
-
-std::unique_ptr<Kernel> prepare_cells(const Problem& problem, const Epilogue& epilogue, const Device& device,
-                                      const std::string&) {
-    return std::make_unique<CellsKernel>(problem, epilogue, device, choose_cell_tile(problem, device.multiprocessors));
-}
-
-CellArgs cells_arguments(const Problem& problem, const CellTile& tile) {
-    CellArgs args{};
-    args.src_extents = problem.src;
-    args.dst_extents = problem.dst();
-    for (size_t i = 0; i < 3; ++i) args.cells[i] = cuts(args.dst_extents[i], tile.cell[i]);
-    args.blocks = cuts(args.cells[0] * args.cells[1] * args.cells[2], kThreads / tile.lanes);
+CellArguments cells_arguments(const Problem& problem, const CellTile& tile) {
+    CellArguments args{};
+    const Extents& in = problem.src;
+    const Extents out = problem.dst();
+    args.in_extents = {in[0], in[1], in[2]};
+    args.out_extents = {out[0], out[1], out[2]};
+    args.cells = {cuts(out[0], tile.cell[0]), cuts(out[1], tile.cell[1]), cuts(out[2], tile.cell[2])};
+    args.blocks = cuts(args.cells.d * args.cells.h * args.cells.w, kThreads / tile.lanes);
     const int64_t space = tile_space(problem);
     const int64_t tiles = problem.dst_channels / space * cuts(space, tile.channels * tile.lanes);
     args.items = args.blocks * tiles * problem.batch;
     return args;
 }
 
-KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue, bool has_bias,
-                            bool saves_preactivation) {
+KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue,
+                            const ResultForm& form) {
     Prelude prelude;
-    prelude.add(output_source(problem, epilogue, has_bias, saves_preactivation))
+    prelude.add(output_source(problem, epilogue, form))
+        .flag("kAddsAbsentBias", false)
         .extents("kCell", tile.cell)
         .extents("kStride", problem.stride)
         .constant("kKernelD", problem.kernel[0])
         .constant("kPlaneTaps", problem.kernel[1] * problem.kernel[2])
-        .constant("kGroupCi", problem.src_channels_per_group())
-        .constant("kGroupCo", problem.dst_channels_per_group())
+        .constant("kInChannels", problem.src_channels_per_group())
+        .constant("kOutChannels", problem.dst_channels_per_group())
         .constant("kGroups", problem.groups)
-        .constant("kCo", tile.channels)
+        .constant("kThreadChannels", tile.channels)
         .constant("kLanes", tile.lanes)
         .constant("kSpace", tile_space(problem))
         .constant("kChunk", tile.chunk)
@@ -185,7 +190,7 @@ KernelRequest cells_request(const Problem& problem, const CellTile& tile, const 
         .add(is_narrow(problem) ? "using Offset = int;\nusing UnsignedOffset = unsigned;\n"
                                 : "using Offset = long long;\nusing UnsignedOffset = unsigned long long;\n");
     add_window(prelude, problem, tile);
-    return {"cells.cuh", prelude.str(), "cells_fwd", 0};
+    return {"cells.cuh", prelude.str(), "cells", 0};
 }
 
 } // namespace tconv3d::cuda

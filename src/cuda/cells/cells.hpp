@@ -2,26 +2,28 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/index_map.hpp"
+#include "cuda/kernels/shared/cells.cuh"
 #include "cuda/runtime/compile.hpp"
-#include "cuda/runtime/driver.hpp"
-#include "tconv3d/cuda.hpp"
+#include "cuda/select/family.hpp"
+#include "cuda/source/output_source.hpp"
 
 /// The family whose threads own blocks of outputs with phases known at compile time (kernels/cells.cuh): for depthwise
 /// problems and few channels, which are bound by memory, and for whatever the tensor cores do not take.
 namespace tconv3d::cuda {
 
 /// Along one dimension: a src index that a cell reads, and the pairs of an output of the cell and a tap that use it.
-struct CellDelta {
-    int64_t delta; ///< from (cell / stride) · m
+struct CellShift {
+    int64_t shift; ///< from (cell / stride) · m
     std::vector<std::array<int64_t, 2>> uses;
 };
 
-/// In rising order of delta; empty when no tap reaches the cell.
-std::vector<CellDelta> cell_deltas(const Problem& problem, size_t dim, int64_t cell);
+/// Of cells of so many outputs, whole strides that begin with the first output. In rising order of shift; empty when no
+/// tap reaches the cell.
+std::vector<CellShift> cell_shifts(const Axis& axis, int64_t cell);
 
 struct CellTile {
     Extents cell;        ///< outputs of a thread, multiples of the strides
@@ -37,27 +39,12 @@ struct CellTile {
 /// The tile with the least estimated time. microseconds is 0 when none fits.
 CellTile choose_cell_tile(const Problem& problem, int multiprocessors);
 
-std::string reject_cells(const Problem& problem, const Epilogue& epilogue, const Device& device);
-double cells_cost(const Problem& problem, const Epilogue& epilogue, const Device& device);
-std::unique_ptr<Kernel> prepare_cells(const Problem& problem, const Epilogue& epilogue, const Device& device,
-                                      const std::string& variant);
-
-/// kernels/cells.cuh's CellArgs, byte for byte.
-struct CellArgs {
-    const void* src;
-    const void* weight;
-    Extents src_extents;
-    Extents dst_extents;
-    Extents cells;
-    int64_t blocks;
-    int64_t items;
-    int64_t aligned;
-};
+Answer answer_cells(const Question& question);
 
 /// All but the tensors and what follows from their addresses.
-CellArgs cells_arguments(const Problem& problem, const CellTile& tile);
+CellArguments cells_arguments(const Problem& problem, const CellTile& tile);
 
-KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue, bool has_bias,
-                            bool saves_preactivation);
+KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue,
+                            const ResultForm& form);
 
 } // namespace tconv3d::cuda

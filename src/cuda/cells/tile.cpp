@@ -4,7 +4,6 @@
 
 #include "core/cuts.hpp"
 #include "cuda/cells/cells.hpp"
-#include "tconv3d/phases.hpp"
 
 namespace tconv3d::cuda {
 namespace {
@@ -26,16 +25,16 @@ int64_t compute_bytes(const Problem& problem) {
 
 /// What a thread does for one input channel.
 struct Work {
-    int64_t slices;     ///< deltas along D
+    int64_t slices;     ///< shifts along D
     int64_t slice_uses; ///< pairs of an output and a tap along D
     int64_t voxels;     ///< of a slice
     int64_t loads;      ///< of a slice
     int64_t voxel_uses; ///< pairs of an output and a tap along H and W
 };
 
-int64_t count_uses(const std::vector<CellDelta>& deltas) {
+int64_t count_uses(const std::vector<CellShift>& shifts) {
     int64_t uses = 0;
-    for (const CellDelta& delta : deltas) uses += static_cast<int64_t>(delta.uses.size());
+    for (const CellShift& shift : shifts) uses += static_cast<int64_t>(shift.uses.size());
     return uses;
 }
 
@@ -44,9 +43,9 @@ int64_t own_voxels(const Problem& problem, int64_t cell_w) {
     return problem.channels_last() ? 1 : cell_w / problem.stride[2];
 }
 
-int64_t row_loads(const Problem& problem, const std::vector<CellDelta>& w, int64_t cell_w) {
+int64_t row_loads(const Problem& problem, const std::vector<CellShift>& w, int64_t cell_w) {
     const int64_t own = own_voxels(problem, cell_w);
-    const auto is_own = [&](const CellDelta& column) { return column.delta >= 0 && column.delta < own; };
+    const auto is_own = [&](const CellShift& column) { return column.shift >= 0 && column.shift < own; };
     const int64_t side_by_side = std::count_if(w.begin(), w.end(), is_own);
     return static_cast<int64_t>(w.size()) - std::max<int64_t>(side_by_side - 1, 0);
 }
@@ -60,10 +59,10 @@ bool takes_width(const Problem& problem, int64_t cell_w) {
            kMostAccess % (cell_w * bytes_per_element(problem.dtype)) == 0;
 }
 
-Work work_of(const Problem& problem, const Extents& cell) {
-    const std::vector<CellDelta> d = cell_deltas(problem, 0, cell[0]);
-    const std::vector<CellDelta> h = cell_deltas(problem, 1, cell[1]);
-    const std::vector<CellDelta> w = cell_deltas(problem, 2, cell[2]);
+Work work_of(const Problem& problem, const IndexMap& map, const Extents& cell) {
+    const std::vector<CellShift> d = cell_shifts(map.axes[0], cell[0]);
+    const std::vector<CellShift> h = cell_shifts(map.axes[1], cell[1]);
+    const std::vector<CellShift> w = cell_shifts(map.axes[2], cell[2]);
     const int64_t slices = static_cast<int64_t>(d.size()), rows = static_cast<int64_t>(h.size());
     return {slices, count_uses(d), rows * static_cast<int64_t>(w.size()), rows * row_loads(problem, w, cell[2]),
             count_uses(h) * count_uses(w)};
@@ -168,21 +167,19 @@ bool fits(const Problem& problem, const CellTile& tile, const Work& work) {
 
 } // namespace
 
-std::vector<CellDelta> cell_deltas(const Problem& problem, size_t dim, int64_t cell) {
-    std::map<int64_t, CellDelta> deltas;
+std::vector<CellShift> cell_shifts(const Axis& axis, int64_t cell) {
+    std::map<int64_t, CellShift> shifts;
     for (int64_t output = 0; output < cell; ++output) {
-        for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
-            const int64_t reach = output + problem.padding[dim] - tap * problem.dilation[dim];
-            const int64_t delta = floor_div(reach, problem.stride[dim]);
-            if (delta * problem.stride[dim] != reach) continue;
-            CellDelta& entry = deltas[delta];
-            entry.delta = delta;
-            entry.uses.push_back({output, tap});
+        const int64_t q = output / axis.out_stride, phase = output % axis.out_stride;
+        for (const AxisTap& tap : axis.phases[static_cast<size_t>(phase)].taps) {
+            CellShift& entry = shifts[q + tap.shift];
+            entry.shift = q + tap.shift;
+            entry.uses.push_back({output, tap.tap});
         }
     }
-    std::vector<CellDelta> list;
-    list.reserve(deltas.size());
-    for (auto& [delta, entry] : deltas) list.push_back(std::move(entry));
+    std::vector<CellShift> list;
+    list.reserve(shifts.size());
+    for (auto& [shift, entry] : shifts) list.push_back(std::move(entry));
     return list;
 }
 
@@ -193,12 +190,13 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
     if (std::any_of(problem.kernel.begin(), problem.kernel.end(), too_large)) return best;
     if (std::any_of(problem.stride.begin(), problem.stride.end(), too_large)) return best;
     const int64_t lanes = lanes_of(problem);
+    const IndexMap map(problem);
     for (const int64_t d : {1, 2})
         for (const int64_t h : {1, 2, 4})
             for (const int64_t w : {1, 2, 4}) {
                 const Extents cell = {d * problem.stride[0], h * problem.stride[1], w * problem.stride[2]};
                 if (cell[0] * cell[1] * cell[2] > kMostOutputs || !takes_width(problem, cell[2])) continue;
-                const Work work = work_of(problem, cell);
+                const Work work = work_of(problem, map, cell);
                 for (const int64_t channels : {1, 2, 4, 8, 16}) {
                     CellTile tile{cell, channels, lanes, chunk_of(problem, channels * lanes), false, 0};
                     tile.splits_chains = tile.chunk < problem.src_channels_per_group();

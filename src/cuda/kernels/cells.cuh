@@ -1,50 +1,38 @@
-// fwd by cells: a thread owns a block of kCellD x kCellH x kCellW outputs, multiples of the strides, so that each of
-// its outputs has a phase that is known at compile time, and reads each src voxel that they share once.
-// Output cell * m + b meets tap j at src (cell / stride) * m + delta, with delta = (b + padding - j * dilation) /
-// stride where that divides. The host lists the deltas, and what each serves: along D, and for the slice of one delta
-// along D, its pairs (output of the cell, tap).
+// Cells: a thread owns a block of kCellD x kCellH x kCellW outputs, which are multiples of the strides. So each of its
+// outputs has a phase that is known at compile time, and each input voxel that they share is read once.
 //
-// Neighbouring threads take neighbouring elements of dst. In channels-last kLanes threads share a cell, one channel
-// each; otherwise kLanes is 1. A thread has kCo channels, kLanes apart. A tile of channels, kLanes * kCo, belongs to
-// one group, or each lane to its own (kCo is 1 then).
+// Output (cell · m + b) meets tap j at input (cell / stride) · m + shift. The host lists the shifts along each
+// dimension and what each serves: pairs (output of the cell, tap), along D, and along H and W together for the slice of
+// one shift.
 //
-// Constants from the host: kCell* kStride* kDeltas* kDelta*[] for D, H, W; kUseBegin[] kUseOutput[] kUseTap[] by voxel
-// of a slice, the same with D at the end along D; kKernelD, kPlaneTaps (along H and W); kGroupCi kGroupCo (channels of
-// a group), kGroups, kCo, kLanes, kSpace, kChunk, kSplitsChains, kChannelsLast, kThreads; Offset and UnsignedOffset,
-// the types of positions in a sample; and what output.cuh needs.
-#include "finish/output.cuh"
+// Neighbouring threads take neighbouring outputs. In channels-last kLanes threads share a cell, one channel each;
+// otherwise kLanes is 1. A thread has kThreadChannels channels, kLanes apart. A tile of kLanes * kThreadChannels
+// channels belongs to one group, or each lane belongs to its own (kThreadChannels is 1 then).
+#include "shared/cells.cuh"
+#include "store/vectors.cuh"
 
 namespace {
 
-struct CellArgs {
-    const Storage* src;
-    const Storage* weight;
-    int64_t src_d, src_h, src_w;
-    int64_t dst_d, dst_h, dst_w;
-    int64_t cells_d, cells_h, cells_w;
-    int64_t blocks;  ///< of cells, for a tile of channels of a sample
-    int64_t items;   ///< blocks times tiles times samples
-    int64_t aligned; ///< rows of kCellW outputs may move in one access
-};
+using tconv3d::cuda::CellArguments;
 
 constexpr int kVolume = kCellD * kCellH * kCellW;
-constexpr int kSlice = kDeltasH * kDeltasW; // voxels of the window for one delta along D
-constexpr int kTile = kLanes * kCo;
+constexpr int kSlice = kShiftsH * kShiftsW; // voxels of the window for one shift along D
+constexpr int kTile = kLanes * kThreadChannels;
 constexpr int kTiles = (kSpace + kTile - 1) / kTile; // of the channels that tiles divide: a group's or all
-constexpr int kAllTiles = kGroups * kGroupCo / kSpace * kTiles;
-constexpr int kChunks = (kGroupCi + kChunk - 1) / kChunk;
-constexpr int kSrcChannels = kGroups * kGroupCi;
-constexpr int kDstChannels = kGroups * kGroupCo;
-constexpr int kVoxelStride = kChannelsLast ? kSrcChannels : 1;
+constexpr int kAllTiles = kGroups * kOutChannels / kSpace * kTiles;
+constexpr int kChunks = (kInChannels + kChunk - 1) / kChunk;
+constexpr int kAllInChannels = kGroups * kInChannels;
+constexpr int kAllOutChannels = kGroups * kOutChannels;
+constexpr int kVoxelStride = kChannelsLast ? kAllInChannels : 1;
 // Voxels of a row that a cell has to itself, side by side in memory: they come in one access.
 constexpr int kVector = kChannelsLast ? 1 : kCellW / kStrideW;
 // Few weights are read once for all outputs that use them; more would not stay in registers.
-constexpr bool kHoldsWeights = kPlaneTaps * kCo * sizeof(Compute) <= 128;
+constexpr bool kHoldsWeights = kPlaneTaps * kThreadChannels * sizeof(Compute) <= 128;
 // Staged weights of one tap along D; whole vectors, that neighbouring ones may come in one access.
 constexpr int kPlane = (kPlaneTaps * kTile + 3) / 4 * 4;
 constexpr int kTaps = kKernelD * kPlaneTaps;
 
-using Sums = Compute[kVolume][kCo];
+using Sums = Compute[kVolume][kThreadChannels];
 
 /// The channels of a tile, counted over all groups.
 struct Channels {
@@ -57,7 +45,7 @@ struct Channels {
     }
 };
 
-/// Where a thread's cell lies in src: the voxel of delta 0.
+/// Where a thread's cell lies in the input: the voxel of shift 0.
 struct Window {
     Offset d, h, w;
     bool exists; ///< the thread has a cell
@@ -68,60 +56,61 @@ __device__ __forceinline__ bool is_index(Offset index, int64_t extent) {
     return static_cast<UnsignedOffset>(index) < static_cast<UnsignedOffset>(extent);
 }
 
-/// Loads one row of the window's slice, B-th along H, and those after it; what lies outside of src counts as zero.
-/// `slice` points to the voxel (h, w) = (0, window.w).
+/// Loads one row of the window's slice, B-th along H, and those after it; what lies outside of the input counts as
+/// zero. `slice` points to the voxel (h, w) = (0, window.w).
 template <int B>
-__device__ __forceinline__ void load_rows(Compute (&voxels)[kSlice], const CellArgs& args, const Window& window,
+__device__ __forceinline__ void load_rows(Compute (&voxels)[kSlice], const CellArguments& args, const Window& window,
                                           const Storage* slice, bool exists) {
-    if constexpr (B < kDeltasH) {
-        const Offset h = window.h + kDeltaH[B];
-        const Storage* const row = slice + h * (static_cast<Offset>(args.src_w) * kVoxelStride);
-        const bool row_exists = exists && is_index(h, args.src_h);
+    if constexpr (B < kShiftsH) {
+        const Offset h = window.h + kShiftH[B];
+        const Storage* const row = slice + h * (static_cast<Offset>(args.in_extents.w) * kVoxelStride);
+        const bool row_exists = exists && is_index(h, args.in_extents.h);
         Pack<Storage, kVector> own{};
-        if constexpr (kVector > 1) own = load_readonly_if<kVector>(row_exists && is_index(window.w, args.src_w), row);
+        if constexpr (kVector > 1)
+            own = load_readonly_if<kVector>(row_exists && is_index(window.w, args.in_extents.w), row);
 #pragma unroll
-        for (int c = 0; c < kDeltasW; ++c) {
-            Compute& voxel = voxels[B * kDeltasW + c];
-            if (kVector > 1 && kDeltaW[c] >= 0 && kDeltaW[c] < kVector) {
-                voxel = to_compute(own.elements[kDeltaW[c]]);
+        for (int c = 0; c < kShiftsW; ++c) {
+            Compute& voxel = voxels[B * kShiftsW + c];
+            if (kVector > 1 && kShiftW[c] >= 0 && kShiftW[c] < kVector) {
+                voxel = to_compute(own.elements[kShiftW[c]]);
             } else {
-                const bool inside = row_exists && is_index(window.w + kDeltaW[c], args.src_w);
-                voxel = inside ? load_readonly(row + kDeltaW[c] * kVoxelStride) : Compute(0);
+                const bool inside = row_exists && is_index(window.w + kShiftW[c], args.in_extents.w);
+                voxel = inside ? load_readonly(row + kShiftW[c] * kVoxelStride) : Compute(0);
             }
         }
         load_rows<B + 1>(voxels, args, window, slice, exists);
     }
 }
 
-__device__ __forceinline__ void load_slice(Compute (&voxels)[kSlice], const CellArgs& args, const Window& window,
+__device__ __forceinline__ void load_slice(Compute (&voxels)[kSlice], const CellArguments& args, const Window& window,
                                            Offset d, const Storage* channel) {
-    const Offset row = d * static_cast<Offset>(args.src_h) * static_cast<Offset>(args.src_w);
+    const Offset row = d * static_cast<Offset>(args.in_extents.h) * static_cast<Offset>(args.in_extents.w);
     load_rows<0>(voxels, args, window, channel + (row + window.w) * kVoxelStride,
-                 window.exists && is_index(d, args.src_d));
+                 window.exists && is_index(d, args.in_extents.d));
 }
 
 template <int V, typename Weight>
-__device__ __forceinline__ void multiply_slice(Compute (*sums)[kCo], const Compute (&voxels)[kSlice],
+__device__ __forceinline__ void multiply_slice(Compute (*sums)[kThreadChannels], const Compute (&voxels)[kSlice],
                                                const Weight& weight) {
     if constexpr (V < kSlice) {
 #pragma unroll
         for (int use = kUseBegin[V]; use < kUseBegin[V + 1]; ++use) {
 #pragma unroll
-            for (int i = 0; i < kCo; ++i) sums[kUseOutput[use]][i] += voxels[V] * weight(kUseTap[use], i);
+            for (int i = 0; i < kThreadChannels; ++i) sums[kUseOutput[use]][i] += voxels[V] * weight(kUseTap[use], i);
         }
         multiply_slice<V + 1>(sums, voxels, weight);
     }
 }
 
 /// `weights` of one input channel and one tap along D: [tap][tile], from this thread's lane on.
-__device__ __forceinline__ void multiply_plane(Compute (*sums)[kCo], const Compute (&voxels)[kSlice],
+__device__ __forceinline__ void multiply_plane(Compute (*sums)[kThreadChannels], const Compute (&voxels)[kSlice],
                                                const Compute* weights) {
     if constexpr (kHoldsWeights) {
-        Compute held[kPlaneTaps][kCo];
+        Compute held[kPlaneTaps][kThreadChannels];
 #pragma unroll
         for (int tap = 0; tap < kPlaneTaps; ++tap) {
 #pragma unroll
-            for (int i = 0; i < kCo; ++i) held[tap][i] = weights[tap * kTile + i * kLanes];
+            for (int i = 0; i < kThreadChannels; ++i) held[tap][i] = weights[tap * kTile + i * kLanes];
         }
         multiply_slice<0>(sums, voxels, [&](int tap, int i) { return held[tap][i]; });
     } else {
@@ -131,11 +120,11 @@ __device__ __forceinline__ void multiply_plane(Compute (*sums)[kCo], const Compu
 
 /// The slices of the window from A on, each with the outputs and taps along D that it serves.
 template <int A>
-__device__ __forceinline__ void multiply_slices(Sums& sums, const CellArgs& args, const Window& window,
+__device__ __forceinline__ void multiply_slices(Sums& sums, const CellArguments& args, const Window& window,
                                                 const Storage* channel, const Compute* weights) {
-    if constexpr (A < kDeltasD) {
+    if constexpr (A < kShiftsD) {
         Compute voxels[kSlice];
-        load_slice(voxels, args, window, window.d + kDeltaD[A], channel);
+        load_slice(voxels, args, window, window.d + kShiftD[A], channel);
 #pragma unroll
         for (int use = kUseBeginD[A]; use < kUseBeginD[A + 1]; ++use) {
             multiply_plane(sums + kUseOutputD[use] * (kCellH * kCellW), voxels, weights + kUseTapD[use] * kPlane);
@@ -145,26 +134,27 @@ __device__ __forceinline__ void multiply_slices(Sums& sums, const CellArgs& args
 }
 
 /// The same for a cell of one output along D, where a slice serves one tap: a loop, that long kernels stay short code.
-__device__ __forceinline__ void walk_slices(Sums& sums, const CellArgs& args, const Window& window,
+__device__ __forceinline__ void walk_slices(Sums& sums, const CellArguments& args, const Window& window,
                                             const Storage* channel, const Compute* weights) {
 #pragma unroll 1
-    for (int a = 0; a < kDeltasD; ++a) {
+    for (int a = 0; a < kShiftsD; ++a) {
         Compute voxels[kSlice];
-        load_slice(voxels, args, window, window.d + kDeltaD[a], channel);
+        load_slice(voxels, args, window, window.d + kShiftD[a], channel);
         multiply_plane(sums, voxels, weights + kUseTapD[a] * kPlane);
     }
 }
 
 /// Brings the tile's weights of input channels first, first + 1, … as [channel][tap along D][tap][tile].
-__device__ __forceinline__ void stage_weights(Compute* staged, const CellArgs& args, const Channels& channels,
+__device__ __forceinline__ void stage_weights(Compute* staged, const CellArguments& args, const Channels& channels,
                                               int first) {
     for (int index = threadIdx.x; index < kChunk * kTile * kTaps; index += kThreads) {
         const int tap = index % kTaps, place = index / kTaps % kTile, chunk = index / (kTaps * kTile);
         const int channel = channels.first + place, ci = first + chunk;
-        const bool exists = channel < channels.end && ci < kGroupCi;
-        const int64_t row = (static_cast<int64_t>(channel / kGroupCo) * kGroupCi + ci) * kGroupCo + channel % kGroupCo;
+        const bool exists = channel < channels.end && ci < kInChannels;
+        const int64_t row =
+            (static_cast<int64_t>(channel / kOutChannels) * kInChannels + ci) * kOutChannels + channel % kOutChannels;
         staged[(chunk * kKernelD + tap / kPlaneTaps) * kPlane + tap % kPlaneTaps * kTile + place] =
-            exists ? load_readonly(args.weight + row * kTaps + tap) : Compute(0);
+            exists ? load_readonly(static_cast<const Storage*>(args.weight) + row * kTaps + tap) : Compute(0);
     }
 }
 
@@ -172,7 +162,7 @@ __device__ __forceinline__ void clear(Sums& sums) {
 #pragma unroll
     for (int output = 0; output < kVolume; ++output) {
 #pragma unroll
-        for (int i = 0; i < kCo; ++i) sums[output][i] = 0;
+        for (int i = 0; i < kThreadChannels; ++i) sums[output][i] = 0;
     }
 }
 
@@ -180,12 +170,12 @@ __device__ __forceinline__ void add(Sums& totals, const Sums& sums) {
 #pragma unroll
     for (int output = 0; output < kVolume; ++output) {
 #pragma unroll
-        for (int i = 0; i < kCo; ++i) totals[output][i] += sums[output][i];
+        for (int i = 0; i < kThreadChannels; ++i) totals[output][i] += sums[output][i];
     }
 }
 
 /// One item's sums. `channel` points to the first input channel of the thread's group.
-__device__ __forceinline__ void sum_cell(Sums& totals, const CellArgs& args, const Channels& channels,
+__device__ __forceinline__ void sum_cell(Sums& totals, const CellArguments& args, const Channels& channels,
                                          const Window& window, const Storage* channel, int64_t channel_stride) {
     __shared__ __align__(16) Compute staged[kChunk * kKernelD * kPlane];
     Sums sums;
@@ -196,7 +186,7 @@ __device__ __forceinline__ void sum_cell(Sums& totals, const CellArgs& args, con
         stage_weights(staged, args, channels, chunk * kChunk);
         __syncthreads();
         if constexpr (kSplitsChains) clear(sums);
-        const int count = kGroupCi - chunk * kChunk < kChunk ? kGroupCi - chunk * kChunk : kChunk;
+        const int count = kInChannels - chunk * kChunk < kChunk ? kInChannels - chunk * kChunk : kChunk;
 #pragma unroll 1
         for (int ci = 0; ci < count; ++ci) {
             const Compute* const weights = staged + ci * kKernelD * kPlane + threadIdx.x % kLanes;
@@ -213,7 +203,7 @@ __device__ __forceinline__ void sum_cell(Sums& totals, const CellArgs& args, con
 }
 
 /// Stores one channel of a cell whose first output is (d, h, w).
-__device__ __forceinline__ void store_cell(const CellArgs& args, const Output& output, const Sums& sums, int i,
+__device__ __forceinline__ void store_cell(const CellArguments& args, const Output& output, const Sums& sums, int i,
                                            int64_t n, int channel, Offset d, Offset h, Offset w) {
     const Compute bias = load_bias(output, channel);
     constexpr int kRow = kChannelsLast ? 1 : kCellW; // outputs side by side in memory
@@ -221,43 +211,45 @@ __device__ __forceinline__ void store_cell(const CellArgs& args, const Output& o
     for (int first = 0; first < kVolume; first += kRow) {
         const Offset at_d = d + first / (kCellH * kCellW), at_h = h + first / kCellW % kCellH,
                      at_w = w + first % kCellW;
-        if (at_d >= static_cast<Offset>(args.dst_d) || at_h >= static_cast<Offset>(args.dst_h)) continue;
-        const Offset rest = static_cast<Offset>(args.dst_w) - at_w;
+        if (at_d >= static_cast<Offset>(args.out_extents.d) || at_h >= static_cast<Offset>(args.out_extents.h))
+            continue;
+        const Offset rest = static_cast<Offset>(args.out_extents.w) - at_w;
         if (rest <= 0) continue;
-        const int64_t plane = kChannelsLast ? n : n * kDstChannels + channel;
-        const int64_t voxel = ((plane * args.dst_d + at_d) * args.dst_h + at_h) * args.dst_w + at_w;
-        Compute row[kRow];
+        const int64_t plane = kChannelsLast ? n : n * kAllOutChannels + channel;
+        const int64_t voxel =
+            ((plane * args.out_extents.d + at_d) * args.out_extents.h + at_h) * args.out_extents.w + at_w;
+        const int64_t index = kChannelsLast ? voxel * kAllOutChannels + channel : voxel;
+        Fragment<kRow, 0, int64_t> row{{}, {bias}, channel, index};
 #pragma unroll
-        for (int k = 0; k < kRow; ++k) row[k] = sums[first + k][i];
-        store_outputs(output, row, bias, channel, kChannelsLast ? voxel * kDstChannels + channel : voxel,
-                      rest < kRow ? static_cast<int>(rest) : kRow, args.aligned != 0, true);
+        for (int k = 0; k < kRow; ++k) row.values[k] = sums[first + k][i];
+        store_fragment(output, row, rest < kRow ? static_cast<int>(rest) : kRow, args.aligned != 0, true);
     }
 }
 
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    cells_fwd(const __grid_constant__ CellArgs args, const __grid_constant__ Output output) {
+    cells(const __grid_constant__ CellArguments args, const __grid_constant__ Output output) {
     const int lane = threadIdx.x % kLanes;
-    const int64_t src_voxels = args.src_d * args.src_h * args.src_w;
-    const int64_t channel_stride = kChannelsLast ? 1 : src_voxels;
+    const int64_t in_voxels = args.in_extents.d * args.in_extents.h * args.in_extents.w;
+    const int64_t channel_stride = kChannelsLast ? 1 : in_voxels;
     for (int64_t item = blockIdx.x; item < args.items; item += gridDim.x) {
         const int64_t n = item / args.blocks / kAllTiles;
         const Channels channels(static_cast<int>(item / args.blocks % kAllTiles));
         const int own = channels.first + lane < channels.end ? channels.first + lane : channels.end - 1;
-        const Storage* const channel =
-            args.src + n * kSrcChannels * src_voxels + own / kGroupCo * kGroupCi * channel_stride;
+        const Storage* const channel = static_cast<const Storage*>(args.in) + n * kAllInChannels * in_voxels +
+                                       own / kOutChannels * kInChannels * channel_stride;
 
         const Offset cell = static_cast<Offset>(item % args.blocks) * (kThreads / kLanes) + threadIdx.x / kLanes;
-        const Offset cells_w = static_cast<Offset>(args.cells_w), cells_h = static_cast<Offset>(args.cells_h);
+        const Offset cells_w = static_cast<Offset>(args.cells.w), cells_h = static_cast<Offset>(args.cells.h);
         const Offset w = cell % cells_w, h = cell / cells_w % cells_h, d = cell / cells_w / cells_h;
         const Window window = {d * (kCellD / kStrideD), h * (kCellH / kStrideH), w * (kCellW / kStrideW),
-                               d < static_cast<Offset>(args.cells_d)};
+                               d < static_cast<Offset>(args.cells.d)};
         Sums sums;
         sum_cell(sums, args, channels, window, channel, channel_stride);
         if (!window.exists) continue;
 #pragma unroll
-        for (int i = 0; i < kCo; ++i) {
+        for (int i = 0; i < kThreadChannels; ++i) {
             const int stored = channels.first + lane + i * kLanes;
             if (stored < channels.end) store_cell(args, output, sums, i, n, stored, d * kCellD, h * kCellH, w * kCellW);
         }

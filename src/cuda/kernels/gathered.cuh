@@ -1,68 +1,69 @@
-// fwd, gathered along D (docs/design.md). A CTA owns a tile of positions q of a plane and 64 output channels, and makes
-// one output slice after another: the products of its source slices, then bias, epilogue and store. Channels are the
-// rows of a product and positions its columns, up to 256 of them: few bytes of shared memory for a product.
+// The gathered form (docs/design.md). A CTA owns a tile of positions q of a plane and 64 output channels, and makes one
+// output slice after another: the products of its input slices, then bias, epilogue and store. Channels are the rows of
+// a product and positions its columns, up to 256 of them: few bytes of shared memory for a product.
 //
-// The warpgroups take turns: while one stores a slice, the other one multiplies the next.
-// Constants: see stream_shape.cuh, gather_store.cuh and output.cuh; and wgmmas<Group>().
-#include "store/gathered_pieces.cuh"
-#include "store/gathered_rows.cuh"
+// The consumer warpgroups alternate: while one stores an output slice, the other one multiplies the next.
+// The constants are those of cuda/source/constants.cpp; the engine is wgmmas<Group>().
+#include "multiply/stages.cuh"
 #include "schedule/roles.cuh"
+#include "store/gathered_bulk_rows.cuh"
+#include "store/gathered_warp_rows.cuh"
 
 namespace {
 
-/// The taps along D of a step that meet a slice of src: some in a row.
-struct StepTaps {
+/// The taps along D of an output slice that meet an input slice: some in a row.
+struct MetTaps {
     int first, count;
-    __device__ __forceinline__ StepTaps(const StreamArgs& args, const Step& step) : first(0), count(0) {
+    __device__ __forceinline__ MetTaps(const TensorCoreArguments& args, const OutputSlice& out) : first(0), count(0) {
 #pragma unroll
         for (int tap = kKernelD - 1; tap >= 0; --tap) {
-            const bool met = tap >= step.first_tap() && step.has(args, tap);
+            const bool met = tap >= out.first_tap() && out.has(args, tap);
             first = met ? tap : first;
             count += met;
         }
     }
 };
 
-/// Where slices stay: the stages of an item, one for each of its slices and blocks of channels, as a warpgroup passes
-/// them.
-struct KeptSlices {
-    int begin = 0;          // slice of src
+/// The stages of an item where input slices stay in them, one for each slice and chunk of channels, as a warpgroup
+/// passes them.
+struct RetainedSlices {
+    int begin = 0;          // input slice
     int first = 0, end = 0; // stages of the item, and that behind them
-    int given = 0;          // stages that this warpgroup does not need any more
+    int released = 0;       // stages that this warpgroup does not need any more
 
-    __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item) {
-        begin = source_begin(item);
+    __device__ __forceinline__ void enter(const TensorCoreArguments& args, const Item& item) {
+        begin = input_begin(item);
         first = end;
-        end = first + max(source_end(args, item) - begin, 0) * kChunks;
+        end = first + max(input_end(args, item) - begin, 0) * kChunks;
     }
     __device__ __forceinline__ int stage(int slice) const { return first + (slice - begin) * kChunks; }
 
-    __device__ __forceinline__ int first_needed(int q) const { return min(max(stage(q + kDeltaMinD), first), end); }
+    __device__ __forceinline__ int first_needed(int q) const { return min(max(stage(q + kShiftMinD), first), end); }
 
-    /// Gives back what no step reads that has this q or a later one.
-    __device__ __forceinline__ void give_back_before(const Pipeline& pipe, int q) {
-        give_back_until(pipe, first_needed(q));
+    /// Releases what no output slice reads that has this q or a later one.
+    __device__ __forceinline__ void release_before(const Pipeline& pipe, int q) {
+        release_until(pipe, first_needed(q));
     }
-    /// Gives back what only this step and those before read.
-    __device__ __forceinline__ void give_back_after(const Pipeline& pipe, const Item& item, int index) {
-        give_back_until(pipe, index + 1 < item.q_d_end ? first_needed(Step(index + 1).q) : end);
+    /// Releases what only this output slice and those before read.
+    __device__ __forceinline__ void release_after(const Pipeline& pipe, const Item& item, int index) {
+        release_until(pipe, index + 1 < item.q_d_end ? first_needed(OutputSlice(index + 1).q) : end);
     }
-    /// Each must have been filled, so that no warpgroup arrives twice for one.
-    __device__ __forceinline__ void give_back_until(const Pipeline& pipe, int stage) {
+    /// Each stage must have been filled, so that no warpgroup arrives twice for one.
+    __device__ __forceinline__ void release_until(const Pipeline& pipe, int stage) {
 #pragma unroll 1
-        for (; given < stage; ++given) {
-            pipe.src.wait_filled(given);
-            give_back(pipe.src.freed(given));
+        for (; released < stage; ++released) {
+            pipe.in.wait_full(released);
+            release(pipe.in.empty(released));
         }
     }
 };
 
-/// The stages of a step's slices among these.
-struct KeptStages {
-    const KeptSlices& kept;
-    const Step& step;
+/// The stages of an output slice's input slices among these.
+struct RetainedStages {
+    const RetainedSlices& retained;
+    const OutputSlice& out;
     int tap, chunk;
-    __device__ __forceinline__ int at() const { return kept.stage(step.slice(tap)) + chunk; }
+    __device__ __forceinline__ int at() const { return retained.stage(out.in_slice(tap)) + chunk; }
     __device__ __forceinline__ void next() {
         if (++chunk < kChunks) return;
         chunk = 0;
@@ -71,77 +72,79 @@ struct KeptStages {
     __device__ __forceinline__ void end(const Pipeline&) const {}
 };
 
-template <bool Kept>
-__device__ __forceinline__ auto step_stages(const KeptSlices& kept, const Step& step, const StepTaps& taps, int& s) {
-    if constexpr (Kept) {
-        return KeptStages{kept, step, taps.first, 0};
+template <bool kRetains>
+__device__ __forceinline__ auto stages_of(const RetainedSlices& retained, const OutputSlice& out, const MetTaps& taps,
+                                          int& s) {
+    if constexpr (kRetains) {
+        return RetainedStages{retained, out, taps.first, 0};
     } else {
-        return RunningStages{s};
+        return ConsecutiveStages{s};
     }
 }
 
-/// A template, so that only the store that is used is compiled.
-template <typename Sums>
-__device__ __forceinline__ void store_step(const Sums& acc, const StreamArgs& args, const Output& output,
-                                           const Item& item, const Pipeline& pipe, const VectorPlaces& places,
-                                           const Slice& slice, int step) {
-    if constexpr (kPieces) {
-        stage_pieces(acc, args, output, item, pipe, slice, step / kRowSets);
-    } else if constexpr (kStore == kStoreStaged) {
-        store_gathered_rows(acc, args, output, item, pipe, slice);
+/// A template, so that only the store that is used is compiled. `count` counts the output slices of the CTA.
+template <typename Acc>
+__device__ __forceinline__ void store_slice(const Acc& acc, const TensorCoreArguments& args, const Output& output,
+                                            const Item& item, const Pipeline& pipe, const VectorOffsets& offsets,
+                                            const StoredSlice& slice, int count) {
+    if constexpr (kStore == Store::bulk_rows) {
+        stage_bulk_rows(acc, args, output, item, pipe, slice, count / kRowSets);
+    } else if constexpr (kStore == Store::warp_rows || kStore == Store::seamed_rows) {
+        store_warp_rows(acc, args, output, item, pipe, slice);
     } else {
-        store_gathered(acc, output, places.of_rows(item), slice);
+        store_vectors(acc, output, offsets.of_rows(item), slice);
     }
 }
 
-__device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, const Pipeline& pipe) {
+__device__ __forceinline__ void consume(const TensorCoreArguments& args, const Output& output, const Pipeline& pipe) {
+    constexpr bool kStoresVectors = kStore == Store::pairs || kStore == Store::quads || kStore == Store::channels;
     Accumulators acc;
-    name_sums(acc);
-    KeptSlices kept;
-    RingPlace w;
-    int s = 0, steps = 0; // stages of src and steps so far
-    const int warpgroup = warpgroup_of_thread();
+    declare_accumulators(acc);
+    RetainedSlices retained;
+    PipelineState w;
+    int s = 0, slices = 0; // stages of input and output slices so far
+    const int warpgroup = uniform_warpgroup();
 #pragma unroll 1
     for (Items items(args); items.next();) {
         Item& item = items.item;
-        VectorPlaces places(pipe);
-        if constexpr (kStore != kStoreStaged) places.enter(args, item);
-        if constexpr (kKeeps) kept.enter(args, item);
+        VectorOffsets offsets(pipe);
+        if constexpr (kStoresVectors) offsets.enter(args, item);
+        if constexpr (kRetainsSlices) retained.enter(args, item);
 #pragma unroll 1
-        for (int index = item.q_d; index < item.q_d_end; ++index, ++steps) {
-            const Step step(index);
-            const StepTaps taps(args, step);
-            item.row_set = step.row_set;
-            if (steps % kConsumers != warpgroup) {
+        for (int index = item.q_d; index < item.q_d_end; ++index, ++slices) {
+            const OutputSlice out(index);
+            const MetTaps taps(args, out);
+            item.row_set = out.row_set;
+            if (slices % kConsumers != warpgroup) {
                 s += taps.count * kChunks;
                 pipe.weights.skip(w, taps.count * kChunks * item.passes() * kTapGroups);
                 continue;
             }
-            const Slice slice = slice_of(args, item, step.d(), step.d() < args.dst_d);
-            clear_sums(acc);
-            if (kSeams && index % kRowSets == 0) clear_seams(args, output, item, slice);
-            pipe.turns.wait(steps);
-            if constexpr (kKeeps) kept.give_back_before(pipe, step.q);
+            const StoredSlice slice = stored_slice(args, item, out.d(), out.d() < args.out_extents.d);
+            clear_accumulators(acc);
+            if (kStore == Store::seamed_rows && index % kRowSets == 0) clear_seams(args, output, item, slice);
+            pipe.ping_pong.wait(slices);
+            if constexpr (kRetainsSlices) retained.release_before(pipe, out.q);
             if (taps.count > 0) {
-                multiply_slices<0>(acc, pipe, item, taps.count, step_stages<kKeeps>(kept, step, taps, s), w,
-                                   [&] { pipe.turns.give(steps); });
+                multiply_slices<0>(acc, pipe, item, taps.count, stages_of<kRetainsSlices>(retained, out, taps, s), w,
+                                   [&] { pipe.ping_pong.pass(slices); });
             } else {
-                pipe.turns.give(steps);
+                pipe.ping_pong.pass(slices);
             }
-            read_sums(acc);
-            if constexpr (kKeeps) kept.give_back_after(pipe, item, index);
-            store_step(acc, args, output, item, pipe, places, slice, steps);
+            read_accumulators(acc);
+            if constexpr (kRetainsSlices) retained.release_after(pipe, item, index);
+            store_slice(acc, args, output, item, pipe, offsets, slice, slices);
         }
     }
-    if constexpr (kKeeps) kept.give_back_until(pipe, kept.end);
+    if constexpr (kRetainsSlices) retained.release_until(pipe, retained.end);
 }
 
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    stream_fwd(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ StreamArgs args,
-               const __grid_constant__ Output output) {
+    gathered(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ TensorCoreArguments args,
+             const __grid_constant__ Output output) {
     run_roles(
         map, args, [&](const Pipeline& pipe) { consume(args, output, pipe); },
-        [&](const Pipeline& pipe) { send_pieces(args, output, pipe, threadIdx.x / 32 % 4); });
+        [&](const Pipeline& pipe) { send_bulk_rows(args, output, pipe, threadIdx.x / 32 % 4); });
 }

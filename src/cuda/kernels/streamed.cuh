@@ -1,58 +1,59 @@
-// fwd, streamed along D (docs/design.md). A CTA owns a tile of positions q of a plane and some output channels, and
-// walks the source slices. Each slice multiplies, for every tap (h, w), the weights of all taps along D at once: the
-// accumulators hold one slot per open output slice, a ring per D phase. When a slice is done, one slot per D phase is
-// finished, gets the epilogue, is stored and cleared.
+// The streamed form (docs/design.md). A CTA owns a tile of positions q of a plane and some output channels, and walks
+// the input slices. Each slice multiplies, for every tap (h, w), the weights of all taps along D at once: the
+// accumulators hold one slot for each open output slice, a ring of them for each D phase. When a slice is done, one
+// slot of each D phase is finished: it gets bias and epilogue, is stored and cleared.
 //
-// One warpgroup fills the stages (two of its warps copy, two arrange), the others multiply and store.
-// Constants: see stream_shape.cuh, stream_store.cuh and output.cuh; and wgmmas<Group>() or multiply_fragments().
+// The constants are those of cuda/source/constants.cpp; the engine is wgmmas<Group>() or multiply_fragments().
 #include "load/own_weights.cuh"
+#include "multiply/stages.cuh"
 #include "schedule/roles.cuh"
 #include "store/streamed.cuh"
 
 namespace {
 
-/// The slices that a CTA passes, item after item. Those outside src hold nothing, but finish outputs.
-struct Slices {
+/// The slices that a CTA passes, item after item. Those outside of the input hold nothing, but finish outputs.
+struct PassedSlices {
     Items items;
     int slice;
 
-    __device__ __forceinline__ explicit Slices(const StreamArgs& args) : items(args), slice(kDeltaMaxD) {}
+    __device__ __forceinline__ explicit PassedSlices(const TensorCoreArguments& args)
+        : items(args), slice(kShiftMaxD) {}
     __device__ __forceinline__ const Item& item() const { return items.item; }
-    __device__ __forceinline__ bool first() const { return slice == item().q_d + kDeltaMinD; }
+    __device__ __forceinline__ bool first() const { return slice == item().q_d + kShiftMinD; }
     __device__ __forceinline__ bool next() {
-        if (++slice < item().q_d_end + kDeltaMaxD) return true;
+        if (++slice < item().q_d_end + kShiftMaxD) return true;
         if (!items.next()) return false;
-        slice = item().q_d + kDeltaMinD;
+        slice = item().q_d + kShiftMinD;
         return true;
     }
 };
 
-__device__ __forceinline__ void consume(const StreamArgs& args, const Output& output, const Pipeline& pipe) {
+__device__ __forceinline__ void consume(const TensorCoreArguments& args, const Output& output, const Pipeline& pipe) {
     Accumulators acc;
-    Storing storing;
+    LaneOutputs outputs;
     OwnWeights own;
     int s = 0;
-    RingPlace w;
-    const int warpgroup = warpgroup_of_thread();
+    PipelineState w;
+    const int warpgroup = uniform_warpgroup();
 #pragma unroll 1
-    for (Slices at(args); at.next();) {
+    for (PassedSlices at(args); at.next();) {
         if (at.first()) {
-            storing.enter(args, at.item());
-            if constexpr (kOwnWeights) own.enter(args, at.item(), pipe); // which may use the sums' registers
+            outputs.enter(args, at.item());
+            if constexpr (kOwnWeights) own.enter(args, at.item(), pipe); // which may use the accumulators' registers
             clear(acc);
         }
-        if (kBusyConsumers < kConsumers && warpgroup >= kBusyConsumers) continue; // it has no voxels
-        if (at.slice >= 0 && at.slice < args.depth)
-            multiply_slices<0>(acc, pipe, at.item(), 1, RunningStages{s}, w, [] {});
-        finish_slice<0>(acc, args, output, at.item(), pipe, storing, at.slice);
+        if (kActiveConsumers < kConsumers && warpgroup >= kActiveConsumers) continue; // it has no voxels
+        if (at.slice >= 0 && at.slice < args.in_extents.d)
+            multiply_slices<0>(acc, pipe, at.item(), 1, ConsecutiveStages{s}, w, [] {});
+        finish_slice<0>(acc, args, output, at.item(), pipe, outputs, at.slice);
     }
-    if constexpr (kStore == kStoreStaged) ptx::copy_bulk_out_wait<0>();
+    if constexpr (kStore == Store::bulk_rows) ptx::copy_bulk_out_wait<0>();
 }
 
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    stream_fwd(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ StreamArgs args,
-               const __grid_constant__ Output output) {
+    streamed(const __grid_constant__ ptx::TensorMap map, const __grid_constant__ TensorCoreArguments args,
+             const __grid_constant__ Output output) {
     run_roles(map, args, [&](const Pipeline& pipe) { consume(args, output, pipe); }, [](const Pipeline&) {});
 }

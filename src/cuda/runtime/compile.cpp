@@ -56,9 +56,10 @@ Digest cache_key(const std::string& source, const std::vector<std::string>& opti
     return sha256(text + sources_digest() + '\0' + source);
 }
 
-/// A name that tells kernels apart in messages and in TCONV3D_DEBUG_DIR: direct-1f0c5a9b27e34d68.cu.
+/// A name that tells kernels apart in messages and in TCONV3D_DEBUG_DIR: direct_fwd-1f0c5a9b27e34d68.cu.
 std::string file_name(const KernelRequest& request, const Digest& key) {
-    return request.file.substr(0, request.file.rfind('.')) + "-" + hexadecimal(key).substr(0, 16) + ".cu";
+    const std::string name = request.file.substr(request.file.rfind('/') + 1);
+    return name.substr(0, name.rfind('.')) + "-" + hexadecimal(key).substr(0, 16) + ".cu";
 }
 
 struct Unit {

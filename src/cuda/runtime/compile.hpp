@@ -9,7 +9,7 @@ namespace tconv3d::cuda {
 
 /// A kernel, specialised. The text that is compiled is `prelude`, then the embedded source `file`.
 struct KernelRequest {
-    std::string file;    ///< such as direct.cuh
+    std::string file;    ///< such as direct_fwd.cuh
     std::string prelude; ///< constants and the epilogue, as source
     std::string entry;   ///< the kernel's extern "C" name
     int64_t dynamic_shared_bytes = 0;

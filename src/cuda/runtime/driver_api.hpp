@@ -76,6 +76,7 @@ struct LaunchConfig {
     unsigned attribute_count;
 };
 
+/// The part of the driver API that tconv3d calls, under its own names: one member for each function.
 struct Driver {
     Result (*cuInit)(unsigned flags);
     Result (*cuDriverGetVersion)(int* version);

@@ -92,10 +92,14 @@ bool write(const fs::path& file, const std::string& text) {
 std::string write_for_debugging(const SourceFile& source, const std::vector<SourceFile>& headers) {
     const char* folder = std::getenv("TCONV3D_DEBUG_DIR");
     if (folder == nullptr || *folder == '\0') return "";
-    std::error_code ignored;
-    fs::create_directories(folder, ignored);
-    bool written = write(fs::path(folder) / source.name, source.text);
-    for (const SourceFile& header : headers) written = write(fs::path(folder) / header.name, header.text) && written;
+    const auto write_file = [&](const SourceFile& file) {
+        const fs::path path = fs::path(folder) / file.name;
+        std::error_code ignored;
+        fs::create_directories(path.parent_path(), ignored);
+        return write(path, file.text);
+    };
+    bool written = write_file(source);
+    for (const SourceFile& header : headers) written = write_file(header) && written;
     return (written ? "source in " : "source could not be written to ") + (fs::path(folder) / source.name).string();
 }
 

@@ -1,130 +1,125 @@
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
-#include "cuda/select/implementation.hpp"
+#include "core/number_text.hpp"
+#include "cuda/select/family.hpp"
 #include "cuda/select/tune.hpp"
 #include "tconv3d/error.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
-/// The implementation that TCONV3D_CUDA_IMPL names; null when none is forced.
-const Implementation* forced_implementation() {
+/// The family that TCONV3D_CUDA_IMPL names; null when none is forced.
+const Family* forced_family() {
     const char* forced = std::getenv("TCONV3D_CUDA_IMPL");
     if (forced == nullptr || *forced == '\0') return nullptr;
     std::string known;
-    for (const Implementation& implementation : implementation_list()) {
-        if (std::string_view(forced) == implementation.name) return &implementation;
-        known += std::string(known.empty() ? "" : ", ") + implementation.name;
+    for (const Family& family : families()) {
+        if (std::string_view(forced) == family.name) return &family;
+        known += std::string(known.empty() ? "" : ", ") + family.name;
     }
     throw Error(std::string("TCONV3D_CUDA_IMPL=") + forced + " names no implementation; there are: " + known);
 }
 
 std::string microseconds(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4g µs", value);
-    return text;
+    return with_digits(value, 4) + " µs";
 }
 
-bool has_variant(const Implementation& implementation, const Problem& problem, const Epilogue& epilogue,
-                 const Device& device, const std::string& variant) {
-    const std::vector<std::string> variants = implementation.variants(problem, epilogue, device);
-    return std::find(variants.begin(), variants.end(), variant) != variants.end();
+const KernelCandidate* find(const Answer& answer, std::string_view name) {
+    const auto has_name = [&](const KernelCandidate& candidate) { return candidate.name == name; };
+    const auto found = std::find_if(answer.candidates.begin(), answer.candidates.end(), has_name);
+    return found == answer.candidates.end() ? nullptr : &*found;
 }
 
-/// TCONV3D_CUDA_VARIANT, which must be one of the forced implementation's.
-std::string forced_variant(const Implementation& forced, const Problem& problem, const Epilogue& epilogue,
-                           const Device& device) {
+/// The candidate of the forced family: the best, or the one that TCONV3D_CUDA_VARIANT names.
+KernelCandidate forced_candidate(const Family& forced, const Answer& answer, const Problem& problem) {
     const char* variant = std::getenv("TCONV3D_CUDA_VARIANT");
-    if (variant == nullptr || *variant == '\0') return "";
-    if (has_variant(forced, problem, epilogue, device, variant)) return variant;
+    if (variant == nullptr || *variant == '\0') return answer.candidates.front();
+    if (const KernelCandidate* found = find(answer, variant)) return *found;
     std::string known;
-    for (const std::string& name : forced.variants(problem, epilogue, device))
-        known += (known.empty() ? "" : "; ") + (name.empty() ? "none" : name);
+    for (const KernelCandidate& candidate : answer.candidates)
+        known += (known.empty() ? "" : "; ") + (candidate.name.empty() ? "none" : candidate.name);
     throw Error(std::string("TCONV3D_CUDA_VARIANT=") + variant + " names no variant of " + forced.name + " for " +
                 problem.str() + "; there are: " + known);
 }
 
-Choice choose_forced(const Implementation& forced, const Problem& problem, const Epilogue& epilogue,
-                     const Device& device) {
+Choice choose_forced(const Family& forced, const Problem& problem, const Epilogue& epilogue, const Device& device) {
     const std::string setting = std::string("TCONV3D_CUDA_IMPL=") + forced.name;
-    const std::string reason = forced.reject(problem, epilogue, device);
-    if (!reason.empty()) throw Error(setting + " cannot take " + problem.str() + " on " + device.name + ": " + reason);
-    Choice choice{&forced, {}, forced_variant(forced, problem, epilogue, device)};
-    for (const Implementation& implementation : implementation_list())
-        if (&implementation != &forced) choice.rejections.push_back({implementation.name, setting});
+    const Answer answer = forced.answer({problem, epilogue, device, kMostCandidates});
+    if (!answer.accepts())
+        throw Error(setting + " cannot take " + problem.str() + " on " + device.name + ": " + answer.reason);
+    Choice choice{&forced, forced_candidate(forced, answer, problem), {}};
+    for (const Family& family : families())
+        if (&family != &forced) choice.rejections.push_back({family.name, setting});
     return choice;
 }
 
-/// An implementation's answer: a reason, or a cost.
-struct Answer {
-    const Implementation* implementation;
-    std::string reason;
-    double cost;
+/// A family's answer.
+struct Answered {
+    const Family* family;
+    Answer answer;
+
+    double cost() const { return answer.candidates.front().microseconds; }
 };
 
-std::vector<Answer> answers(const Problem& problem, const Epilogue& epilogue, const Device& device) {
-    std::vector<Answer> list;
-    for (const Implementation& implementation : implementation_list()) {
-        std::string reason = implementation.reject(problem, epilogue, device);
-        const double cost = reason.empty() ? implementation.cost(problem, epilogue, device) : 0;
-        list.push_back({&implementation, std::move(reason), cost});
-    }
-    return list;
-}
-
-/// The one with the least cost.
-const Answer& least_cost(const std::vector<Answer>& list, const Problem& problem, const Device& device) {
-    const Answer* best = nullptr;
-    for (const Answer& answer : list)
-        if (answer.reason.empty() && (best == nullptr || answer.cost < best->cost)) best = &answer;
+/// The one with the least estimate.
+const Answered& least_cost(const std::vector<Answered>& list, const Problem& problem, const Device& device) {
+    const Answered* best = nullptr;
+    for (const Answered& each : list)
+        if (each.answer.accepts() && (best == nullptr || each.cost() < best->cost())) best = &each;
     if (best != nullptr) return *best;
     std::string reasons;
-    for (const Answer& answer : list) reasons += std::string("; ") + answer.implementation->name + ": " + answer.reason;
+    for (const Answered& each : list) reasons += std::string("; ") + each.family->name + ": " + each.answer.reason;
     throw Error("no CUDA implementation takes " + problem.str() + " on " + device.name + reasons);
 }
 
 /// The answer that is taken, and how.
 struct Taken {
-    const Answer* answer;
-    std::string variant;
+    const Answered* answered;
+    const KernelCandidate* candidate;
     bool tuned;
 
     /// Why another one is not, which accepts the problem.
-    std::string why_not(const Answer& other) const {
-        const std::string name = answer->implementation->name;
+    std::string why_not(const Answered& other) const {
+        const std::string name = answered->family->name;
         if (tuned) return "slower than " + name + " when this problem was tuned";
-        return "estimated " + microseconds(other.cost) + ", slower than " + name + "'s " + microseconds(answer->cost);
+        return "estimated " + microseconds(other.cost()) + ", slower than " + name + "'s " +
+               microseconds(candidate->microseconds);
     }
 };
 
-/// What tuning found, if it is still to be had, else the least cost.
-Taken take(const std::vector<Answer>& list, const Problem& problem, const Epilogue& epilogue, const Device& device) {
-    if (const std::optional<Candidate> tuned = remembered(problem, device)) {
-        for (const Answer& answer : list)
-            if (answer.implementation->name == tuned->implementation && answer.reason.empty() &&
-                has_variant(*answer.implementation, problem, epilogue, device, tuned->variant))
-                return {&answer, tuned->variant, true};
+/// What tuning found, if it is still to be had, else the least estimate.
+Taken take(const std::vector<Answered>& list, const std::optional<Candidate>& tuned, const Problem& problem,
+           const Device& device) {
+    for (const Answered& each : list) {
+        if (!tuned || each.family->name != tuned->implementation || !each.answer.accepts()) continue;
+        if (const KernelCandidate* found = find(each.answer, tuned->variant)) return {&each, found, true};
     }
-    return {&least_cost(list, problem, device), "", false};
+    const Answered& best = least_cost(list, problem, device);
+    return {&best, &best.answer.candidates.front(), false};
 }
 
 } // namespace
 
 Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device) {
-    if (const Implementation* forced = forced_implementation())
-        return choose_forced(*forced, problem, epilogue, device);
-    const std::vector<Answer> list = answers(problem, epilogue, device);
-    const Taken taken = take(list, problem, epilogue, device);
-    Choice choice{taken.answer->implementation, {}, taken.variant};
-    for (const Answer& answer : list) {
-        if (&answer == taken.answer) continue;
+    if (const Family* forced = forced_family()) return choose_forced(*forced, problem, epilogue, device);
+    const std::optional<Candidate> tuned = remembered(problem, device);
+    std::vector<Answered> list;
+    for (const Family& family : families()) {
+        // All candidates only where one of them was remembered: to list them takes longer than to find the best.
+        const size_t most = tuned && tuned->implementation == family.name ? kMostCandidates : 1;
+        list.push_back({&family, family.answer({problem, epilogue, device, most})});
+    }
+    const Taken taken = take(list, tuned, problem, device);
+    Choice choice{taken.answered->family, *taken.candidate, {}};
+    for (const Answered& each : list) {
+        if (&each == taken.answered) continue;
         choice.rejections.push_back(
-            {answer.implementation->name, answer.reason.empty() ? taken.why_not(answer) : answer.reason});
+            {each.family->name, each.answer.accepts() ? taken.why_not(each) : each.answer.reason});
     }
     return choice;
 }
@@ -132,14 +127,16 @@ Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& de
 std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, const Device& device) {
     // How far estimates may be off: short ones by more of their time.
     constexpr double kFactor = 1.5, kMicroseconds = 10;
-    std::multimap<double, const Implementation*> by_cost;
-    for (const Answer& answer : answers(problem, epilogue, device))
-        if (answer.reason.empty()) by_cost.emplace(answer.cost, answer.implementation);
+    std::multimap<double, Answered> by_cost;
+    for (const Family& family : families()) {
+        Answered answered{&family, family.answer({problem, epilogue, device, kMostCandidates})};
+        if (answered.answer.accepts()) by_cost.emplace(answered.cost(), std::move(answered));
+    }
     std::vector<Candidate> all;
-    for (const auto& [cost, implementation] : by_cost) {
+    for (const auto& [cost, answered] : by_cost) {
         if (cost > kFactor * by_cost.begin()->first + kMicroseconds) break;
-        for (std::string& variant : implementation->variants(problem, epilogue, device))
-            all.push_back({implementation->name, std::move(variant)});
+        for (const KernelCandidate& candidate : answered.answer.candidates)
+            all.push_back({answered.family->name, candidate.name});
     }
     return all;
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <cstring>
 
+#include "core/number_text.hpp"
+#include "cuda/kernels/shared/output.cuh"
 #include "cuda/source/prelude.hpp"
 #include "tconv3d/error.hpp"
 
@@ -36,9 +38,7 @@ std::string literal(double value, bool is_double) {
             is_double ? "__longlong_as_double(0x7ff0000000000000)" : "__int_as_float(0x7f800000)";
         return rounded < 0 ? "-" + infinity : infinity;
     }
-    char digits[64];
-    std::snprintf(digits, sizeof digits, "%a", rounded);
-    return std::string(digits) + (is_double ? "" : "f");
+    return hexadecimal_literal(rounded) + (is_double ? "" : "f");
 }
 
 /// A bound that nothing passes is left out.
@@ -56,7 +56,7 @@ std::string operand_source(const Step& step) {
     return "load(static_cast<const Storage*>(operands[" + std::to_string(step.operand) + "]) + " + place + ")";
 }
 
-/// The value of the step at `x`. The functions are those of kernels/steps.cuh.
+/// The value of the step at `x`. The functions are those of kernels/finish/steps.cuh.
 std::string value_source(const Step& step, bool is_double) {
     const std::string a = literal(step.a, is_double);
     const std::string b = literal(step.b, is_double);
@@ -108,23 +108,31 @@ int64_t operand_room(const Epilogue& epilogue) {
 
 } // namespace
 
-std::string output_source(const Problem& problem, const Epilogue& epilogue, bool has_bias, bool saves_preactivation) {
+std::string element_types(const Problem& problem) {
+    return std::string("#include \"base/storage.cuh\"\nusing Storage = ") + storage_type(problem.dtype) +
+           ";\nusing Compute = " + (in_double(problem) ? "double" : "float") + ";\n";
+}
+
+std::string output_source(const Problem& problem, const Epilogue& epilogue, const ResultForm& form) {
     return Prelude()
-        .add("#include \"finish/steps.cuh\"\n#include \"base/storage.cuh\"\n")
-        .add(std::string("using Storage = ") + storage_type(problem.dtype) + ";\n")
-        .add(std::string("using Compute = ") + (in_double(problem) ? "double" : "float") + ";\n")
-        .flag("kHasBias", has_bias)
-        .flag("kSavesPreactivation", saves_preactivation)
+        .add("#include \"finish/steps.cuh\"\n")
+        .add(element_types(problem))
+        .flag("kHasBias", form.has_bias)
+        .flag("kSavesPreactivation", form.saves_preactivation)
         .constant("kOperands", epilogue.operand_count())
         .constant("kOperandRoom", operand_room(epilogue))
         .add(epilogue_source(epilogue, in_double(problem)))
         .str();
 }
 
-std::vector<const void*> output_argument(const Epilogue& epilogue, const Arguments& arguments) {
-    std::vector<const void*> pointers = {arguments.dst, arguments.preactivation, arguments.bias};
+std::vector<const void*> output_argument(const Epilogue& epilogue, const Arguments& arguments, void* out) {
+    using Tensors = OutputTensors<void, 1>; // without room for operands, these are appended
+    const Tensors tensors = {out, arguments.preactivation, arguments.bias, {}};
+    std::vector<const void*> pointers(sizeof tensors / sizeof(void*) - 1);
+    std::memcpy(pointers.data(), &tensors, pointers.size() * sizeof(void*));
+    const size_t room = pointers.size() + static_cast<size_t>(operand_room(epilogue));
     pointers.insert(pointers.end(), arguments.operands.begin(), arguments.operands.end());
-    pointers.resize(static_cast<size_t>(3 + operand_room(epilogue)));
+    pointers.resize(room);
     return pointers;
 }
 

@@ -9,10 +9,21 @@
 
 namespace tconv3d::cuda {
 
-/// What kernels/output.cuh needs to know: element types, constants, and the epilogue printed as a device function.
-std::string output_source(const Problem& problem, const Epilogue& epilogue, bool has_bias, bool saves_preactivation);
+/// What a kernel makes of its accumulators beside the epilogue.
+struct ResultForm {
+    bool has_bias = false;
+    bool saves_preactivation = false;
+};
 
-/// The kernel argument Output of kernels/output.cuh, byte for byte: a row of pointers.
-std::vector<const void*> output_argument(const Epilogue& epilogue, const Arguments& arguments);
+/// The types of elements and of sums: what kernels/base/storage.cuh needs to know.
+std::string element_types(const Problem& problem);
+
+/// What kernels/finish/finish.cuh needs to know: element types, constants, and the epilogue printed as a device
+/// function.
+std::string output_source(const Problem& problem, const Epilogue& epilogue, const ResultForm& form);
+
+/// The kernel argument Output of kernels/finish/finish.cuh: an OutputTensors with room for the epilogue's operands.
+/// `out` is the tensor that the direction writes.
+std::vector<const void*> output_argument(const Epilogue& epilogue, const Arguments& arguments, void* out);
 
 } // namespace tconv3d::cuda

@@ -15,14 +15,15 @@ const Function& LoadedFunction::get(Stream stream) const {
     return *found;
 }
 
-Variants::Variants(const Device& device, const Write& write)
-    : forms_{LoadedFunction(device, [write] { return write(false, false); }),
-             LoadedFunction(device, [write] { return write(false, true); }),
-             LoadedFunction(device, [write] { return write(true, false); }),
-             LoadedFunction(device, [write] { return write(true, true); })} {}
+Specializations::Specializations(const Device& device, const Write& write)
+    : functions_{LoadedFunction(device, [write] { return write({false, false}); }),
+                 LoadedFunction(device, [write] { return write({false, true}); }),
+                 LoadedFunction(device, [write] { return write({true, false}); }),
+                 LoadedFunction(device, [write] { return write({true, true}); })} {}
 
-const Function& Variants::get(const Arguments& arguments, Stream stream) const {
-    return forms_[(arguments.bias != nullptr ? 2U : 0U) + (arguments.preactivation != nullptr ? 1U : 0U)].get(stream);
+const Function& Specializations::get(const Arguments& arguments, Stream stream) const {
+    const size_t index = (arguments.bias != nullptr ? 2U : 0U) + (arguments.preactivation != nullptr ? 1U : 0U);
+    return functions_[index].get(stream);
 }
 
 } // namespace tconv3d::cuda

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "cuda/runtime/jit.hpp"
+#include "cuda/source/output_source.hpp"
 #include "tconv3d/plan.hpp"
 
 namespace tconv3d::cuda {
@@ -24,16 +25,16 @@ private:
     mutable std::atomic<const Function*> found_{nullptr};
 };
 
-/// One kernel in the forms that its arguments ask for: with bias or without, keeping the preactivation or not.
-class Variants {
+/// One kernel specialised for what its arguments ask for: with bias or without, saving the preactivation or not.
+class Specializations {
 public:
-    using Write = std::function<KernelRequest(bool has_bias, bool saves_preactivation)>;
-    Variants(const Device& device, const Write& write);
+    using Write = std::function<KernelRequest(const ResultForm&)>;
+    Specializations(const Device& device, const Write& write);
 
     const Function& get(const Arguments& arguments, Stream stream) const;
 
 private:
-    std::array<LoadedFunction, 4> forms_; ///< by 2 · (has bias) + (saves preactivation)
+    std::array<LoadedFunction, 4> functions_; ///< by 2 · (has bias) + (saves preactivation)
 };
 
 } // namespace tconv3d::cuda

@@ -2,39 +2,38 @@
 
 #include "cuda/tensorcore/config.hpp"
 
-/// How a tile of the streamed kernels lies in shared memory. Each part sets fields of the tile, and says whether it can
-/// be so.
-namespace tconv3d::cuda {
+/// How a config lies in shared memory. Each function sets some parts of it, and says whether it can be so.
+namespace tconv3d::cuda::tensorcore {
 
-bool stream_is_16_bit(const Problem& problem);
+/// The source of a config before its tile is known. TMA takes rows of a multiple of 16 bytes.
+Source choose_source(const Problem& problem, Engine engine);
 
-/// The copy engine takes rows of a multiple of 16 bytes.
-StreamSource choose_stream_source(const Problem& problem, StreamEngine engine);
+/// Has TMA bring planes whole, or several rows of them in one box, where the tile has these.
+void set_boxes(Config& config, const Problem& problem, const TapTables& tables);
 
-/// Has the copy engine bring planes whole, or rows of them, where the tile has these.
-void set_stream_runs(StreamTile& tile, const Problem& problem, const StreamTables& tables);
+/// Voxels of the streamed form that are stored at once, and so have to lie in one row of a tile.
+int64_t stored_voxels(const Config& config);
 
-/// Voxels that are stored at once, and so have to lie in one row of a tile.
-int64_t stream_stored_voxels(const StreamTile& tile);
+/// Rows and pitch of a staged plane of the streamed form. Columns that are stored at once belong together; images that
+/// TMA brings one by one want full core matrices.
+bool set_streamed_plane(Config& config, const TapTables& tables);
 
-/// Rows and pitch of a staged plane. Columns that are stored at once belong together; images that the copy engine
-/// brings one by one want full cores.
-bool set_stream_plane(StreamTile& tile, const StreamTables& tables);
+/// The input as TMA brings it, where warps rearrange it.
+bool set_raw(Config& config, const Problem& problem);
 
-/// Src as the copy engine brings it, where warps arrange it.
-bool set_stream_raw(StreamTile& tile, const Problem& problem);
+/// With the stages of input and groups of taps that the config has: three stages of weights or more.
+bool set_weight_stages(Config& config, const Problem& problem, const TapTables& tables, int64_t shared_limit);
 
-/// With the tile's stages of src and groups of taps: three stages of weights or more.
-bool set_weight_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit);
+/// As few groups of taps as leave room for three stages of weights beside two or three of input.
+bool set_stages(Config& config, const Problem& problem, const TapTables& tables, int64_t shared_limit);
 
-/// As few groups of taps as leave room for three stages of weights beside two or three of src.
-bool set_stream_stages(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit);
+/// All weights of a tile's output channels, which its CTA packs for itself, and two or more stages of input.
+bool set_own_weights(Config& config, const Problem& problem, const TapTables& tables, int64_t shared_limit);
 
-/// All weights of a tile's output channels, which its CTA packs for itself, and two or more stages of src.
-bool set_stream_own_weights(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t shared_limit);
+/// Has the outputs of the streamed form pass through shared memory, if the tile has whole rows.
+bool set_bulk_rows(Config& config, const Problem& problem, const TapTables& tables);
 
-/// Has the outputs go through shared memory, if the tile has whole rows: they lie up to 15 bytes behind the start of a
-/// channel's bytes, and the channels of a buffer in other banks.
-bool set_stream_staged(StreamTile& tile, const Problem& problem, const StreamTables& tables);
+/// Bytes of the table that tells where the outputs of the gathered form belong.
+int64_t vector_offset_bytes(const Config& config, const TapTables& tables);
 
-} // namespace tconv3d::cuda
+} // namespace tconv3d::cuda::tensorcore

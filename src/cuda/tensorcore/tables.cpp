@@ -1,94 +1,68 @@
+#include "cuda/tensorcore/tables.hpp"
+
 #include <algorithm>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
-#include "cuda/tensorcore/config.hpp"
-#include "tconv3d/phases.hpp"
+#include "core/index_map.hpp"
 
-namespace tconv3d::cuda {
+namespace tconv3d::cuda::tensorcore {
 
 namespace {
 
-struct StreamTap {
-    int64_t tap;
-    int64_t delta;
-};
-
-/// The taps of output phase r along dimension `dim`, in rising order of tap, so in falling order of delta.
-std::vector<StreamTap> taps_of(const Problem& problem, size_t dim, int64_t r) {
-    std::vector<StreamTap> taps;
-    for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
-        const int64_t reach = r + problem.padding[dim] - tap * problem.dilation[dim];
-        const int64_t delta = floor_div(reach, problem.stride[dim]);
-        if (delta * problem.stride[dim] == reach) taps.push_back({tap, delta});
-    }
-    return taps;
+/// Adds the tap to the shift it reads at, which is made when it is new.
+void add_tap(std::vector<PlaneShift>& shifts, int64_t shift_h, int64_t shift_w, const PlaneTap& tap) {
+    const auto same = [&](const PlaneShift& shift) { return shift.shift_h == shift_h && shift.shift_w == shift_w; };
+    auto found = std::find_if(shifts.begin(), shifts.end(), same);
+    if (found == shifts.end()) found = shifts.insert(shifts.end(), PlaneShift{shift_h, shift_w, {}, {}});
+    found->taps.push_back(tap);
 }
 
-/// Adds the use to the offset it reads at, which is made when it is new.
-void add_use(std::vector<StreamOffset>& offsets, int64_t delta_h, int64_t delta_w, const StreamUse& use) {
-    const auto same = [&](const StreamOffset& offset) {
-        return offset.delta_h == delta_h && offset.delta_w == delta_w;
-    };
-    auto found = std::find_if(offsets.begin(), offsets.end(), same);
-    if (found == offsets.end()) found = offsets.insert(offsets.end(), StreamOffset{delta_h, delta_w, {}, {}});
-    found->uses.push_back(use);
-}
-
-/// The taps along H by phase.
-std::vector<std::vector<StreamTap>> row_taps(const Problem& problem) {
-    std::vector<std::vector<StreamTap>> taps;
-    taps.reserve(static_cast<size_t>(problem.stride[1]));
-    for (int64_t rh = 0; rh < problem.stride[1]; ++rh) taps.push_back(taps_of(problem, 1, rh));
-    return taps;
-}
-
-/// The taps of the plane, of the given ones along H.
-std::vector<StreamOffset> plane_offsets(const Problem& problem, const std::vector<std::vector<StreamTap>>& rows) {
-    std::vector<StreamOffset> offsets;
-    for (size_t rh = 0; rh < rows.size(); ++rh) {
-        for (int64_t rw = 0; rw < problem.stride[2]; ++rw) {
-            const std::vector<StreamTap> columns = taps_of(problem, 2, rw);
-            for (const StreamTap& h : rows[rh]) {
-                for (const StreamTap& w : columns) {
-                    const int64_t phase = static_cast<int64_t>(rh) * problem.stride[2] + rw;
-                    add_use(offsets, h.delta, w.delta, {phase, h.tap, w.tap});
-                }
-            }
+/// The taps of the plane, of the given ones along H and W.
+std::vector<PlaneShift> plane_shifts(const std::vector<AxisPhase>& phases_h, const std::vector<AxisPhase>& phases_w) {
+    std::vector<PlaneShift> shifts;
+    for (size_t phase_h = 0; phase_h < phases_h.size(); ++phase_h) {
+        for (size_t phase_w = 0; phase_w < phases_w.size(); ++phase_w) {
+            const auto phase = static_cast<int64_t>(phase_h * phases_w.size() + phase_w);
+            for (const AxisTap& h : phases_h[phase_h].taps)
+                for (const AxisTap& w : phases_w[phase_w].taps)
+                    add_tap(shifts, h.shift, w.shift, {phase, h.tap, w.tap});
         }
     }
-    return offsets;
+    return shifts;
 }
 
 /// One pass for each tap along H, those of a phase one after another.
-void set_passes_apart(StreamTables& tables, const std::vector<std::vector<StreamTap>>& rows) {
+void set_passes_apart(PlaneTables& tables, const std::vector<AxisPhase>& phases) {
     std::vector<std::pair<int64_t, size_t>> order; // minus the number of taps, phase
-    order.reserve(rows.size());
-    for (size_t phase = 0; phase < rows.size(); ++phase)
-        order.emplace_back(-static_cast<int64_t>(rows[phase].size()), phase);
+    order.reserve(phases.size());
+    for (size_t phase = 0; phase < phases.size(); ++phase)
+        order.emplace_back(-static_cast<int64_t>(phases[phase].taps.size()), phase);
     std::sort(order.begin(), order.end());
     for (const auto& [taps, phase] : order) {
         tables.row_sets.push_back({static_cast<int64_t>(phase), tables.pass_count()});
-        for (const StreamTap& tap : rows[phase]) tables.passes.push_back({tap.tap, tap.delta});
+        for (const AxisTap& tap : phases[phase].taps) tables.passes.push_back({tap.tap, tap.shift});
     }
 }
 
-/// Which offsets a phase's taps read at.
-std::vector<bool> offsets_of(const std::vector<StreamOffset>& offsets, int64_t phase) {
+/// At which shifts the taps of a phase read.
+std::vector<bool> shifts_of(const std::vector<PlaneShift>& shifts, int64_t phase) {
     std::vector<bool> read;
-    read.reserve(offsets.size());
-    for (const StreamOffset& offset : offsets) {
-        read.push_back(std::any_of(offset.uses.begin(), offset.uses.end(),
-                                   [&](const StreamUse& use) { return use.phase == phase; }));
+    read.reserve(shifts.size());
+    for (const PlaneShift& shift : shifts) {
+        read.push_back(
+            std::any_of(shift.taps.begin(), shift.taps.end(), [&](const PlaneTap& tap) { return tap.phase == phase; }));
     }
     return read;
 }
 
-/// Numbers the phases that have taps such that those that read at the same offsets stand together.
-/// Only these may share a wgmma: the assembler serialises wgmmas whose sums overlap in part.
-std::vector<int64_t> order_phases(const std::vector<StreamOffset>& offsets, int64_t phases) {
+/// Numbers the phases that have taps such that those that read at the same shifts stand together.
+/// Only these may share a wgmma: the assembler serialises wgmmas whose accumulators overlap in part.
+std::vector<int64_t> order_phases(const std::vector<PlaneShift>& shifts, int64_t phases) {
     std::vector<std::pair<std::vector<bool>, int64_t>> order;
     order.reserve(static_cast<size_t>(phases));
-    for (int64_t phase = 0; phase < phases; ++phase) order.emplace_back(offsets_of(offsets, phase), phase);
+    for (int64_t phase = 0; phase < phases; ++phase) order.emplace_back(shifts_of(shifts, phase), phase);
     std::sort(order.begin(), order.end());
     std::vector<int64_t> accumulator(static_cast<size_t>(phases), -1);
     int64_t next = 0;
@@ -99,116 +73,123 @@ std::vector<int64_t> order_phases(const std::vector<StreamOffset>& offsets, int6
     return accumulator;
 }
 
-/// Puts the uses of each offset in the order of their accumulators and cuts them into runs that all offsets share, or
-/// each for itself.
-void set_runs(std::vector<StreamOffset>& offsets, const std::vector<int64_t>& accumulator, bool shared) {
-    const auto place = [&](const StreamUse& use) { return accumulator[static_cast<size_t>(use.phase)]; };
-    const std::vector<StreamOffset> unordered = offsets;
-    for (StreamOffset& offset : offsets) {
-        std::sort(offset.uses.begin(), offset.uses.end(),
-                  [&](const StreamUse& a, const StreamUse& b) { return place(a) < place(b); });
-        for (size_t i = 0; i < offset.uses.size(); ++i) {
+/// Puts the taps of each shift in the order of their accumulators, and cuts them into products that all shifts share,
+/// or each for itself.
+void set_products(std::vector<PlaneShift>& shifts, const std::vector<int64_t>& accumulator, bool shared) {
+    const auto place = [&](const PlaneTap& tap) { return accumulator[static_cast<size_t>(tap.phase)]; };
+    const std::vector<PlaneShift> unordered = shifts;
+    for (PlaneShift& shift : shifts) {
+        std::sort(shift.taps.begin(), shift.taps.end(),
+                  [&](const PlaneTap& a, const PlaneTap& b) { return place(a) < place(b); });
+        for (size_t i = 0; i < shift.taps.size(); ++i) {
             const bool same =
                 shared && i > 0 &&
-                offsets_of(unordered, offset.uses[i].phase) == offsets_of(unordered, offset.uses[i - 1].phase);
+                shifts_of(unordered, shift.taps[i].phase) == shifts_of(unordered, shift.taps[i - 1].phase);
             if (same) {
-                ++offset.runs.back().count;
+                ++shift.products.back().count;
             } else {
-                offset.runs.push_back({place(offset.uses[i]), 1});
+                shift.products.push_back({place(shift.taps[i]), 1});
             }
         }
     }
 }
 
-/// Cuts the taps into that many groups.
-std::vector<TapGroup> cut_into_groups(const StreamTables& tables, int64_t groups) {
+std::vector<TapGroup> cut_into_groups(const PlaneTables& tables, int64_t groups) {
     std::vector<TapGroup> begins;
-    const int64_t uses = std::max<int64_t>(tables.uses(), 1);
-    int64_t run = 0, use = 0;
-    for (const StreamOffset& offset : tables.offsets) {
-        for (const StreamRun& next : offset.runs) {
-            // The uses are cut into equal parts; a run belongs to the part that its first use lies in.
-            const int64_t group = use * groups / uses;
-            if (group >= static_cast<int64_t>(begins.size())) begins.push_back({run, use});
-            ++run;
-            use += next.count;
+    const int64_t taps = std::max<int64_t>(tables.taps(), 1);
+    int64_t product = 0, tap = 0;
+    for (const PlaneShift& shift : tables.shifts) {
+        for (const Product& next : shift.products) {
+            // The taps are cut into equal parts; a product belongs to the part that its first tap lies in.
+            const int64_t group = tap * groups / taps;
+            if (group >= static_cast<int64_t>(begins.size())) begins.push_back({product, tap});
+            ++product;
+            tap += next.count;
         }
     }
-    begins.push_back({run, use});
+    begins.push_back({product, tap});
     return begins;
 }
 
 } // namespace
 
-StreamTables::StreamTables(const Problem& problem, StreamRows rows, StreamForm of) : form(of) {
-    const Extents dst = problem.dst();
-    for (size_t i = 0; i < 3; ++i) {
-        q_end[i] = cuts(dst[i], problem.stride[i]);
-        // Tap 0 has the greatest delta of its phase and the last tap the least, and some phase has each of them.
-        delta_max[i] = floor_div(problem.stride[i] - 1 + problem.padding[i], problem.stride[i]);
-        const int64_t last_tap = (problem.kernel[i] - 1) * problem.dilation[i];
-        delta_min[i] = -floor_div(last_tap - problem.padding[i], problem.stride[i]);
-    }
-    slots = 0;
-    rotations = 1;
-    for (int64_t r = 0; r < problem.stride[0]; ++r) {
-        const std::vector<StreamTap> taps = taps_of(problem, 0, r);
-        Ring ring{0, slots, delta_max[0], delta_max[0]};
-        if (!taps.empty()) {
-            ring.delta_max = taps.front().delta;
-            ring.delta_min = taps.back().delta;
-            ring.length = ring.delta_max - ring.delta_min + 1;
+DepthTables::DepthTables(const Axis& axis, Form form) : slots(0), rotations(1) {
+    for (size_t phase = 0; phase < axis.phases.size(); ++phase) {
+        const std::vector<AxisTap>& of_phase = axis.phases[phase].taps;
+        // A slice finishes the phases without taps when it finishes the earliest ones.
+        Ring ring{0, slots, axis.all_shifts().second, axis.all_shifts().second};
+        if (!of_phase.empty()) {
+            ring.shift_max = of_phase.front().shift;
+            ring.shift_min = of_phase.back().shift;
+            ring.length = ring.shift_max - ring.shift_min + 1;
             rotations = std::lcm(rotations, ring.length);
         }
         slots += ring.length;
         rings.push_back(ring);
-        // The last slice of src comes last: it may still be on its way.
-        for (auto tap = taps.rbegin(); tap != taps.rend(); ++tap) depth_taps.push_back({r, tap->tap, tap->delta});
+        // The last input slice comes last: it may still be on its way.
+        for (auto tap = of_phase.rbegin(); tap != of_phase.rend(); ++tap)
+            taps.push_back({static_cast<int64_t>(phase), tap->tap, tap->shift});
     }
-    if (form == StreamForm::gather) {
+    if (form == Form::gathered) {
         slots = 1;
-        rotations = problem.kernel[0];
+        rotations = static_cast<int64_t>(taps.size());
     }
-    const std::vector<std::vector<StreamTap>> taps_h = row_taps(problem);
-    if (rows == StreamRows::apart) {
-        set_passes_apart(*this, taps_h);
-        offsets = plane_offsets(problem, {{{0, 0}}});
+}
+
+int64_t DepthTables::tap_at(int64_t phase, int64_t shift) const {
+    const auto same = [&](const DepthTap& tap) { return tap.phase == phase && tap.shift == shift; };
+    const auto found = std::find_if(taps.begin(), taps.end(), same);
+    return found == taps.end() ? -1 : found->tap;
+}
+
+PlaneTables::PlaneTables(const Axis& h, const Axis& w, RowPhases rows, Form form) {
+    if (rows == RowPhases::apart) {
+        set_passes_apart(*this, h.phases);
+        shifts = plane_shifts({{0, {{0, 0, 0}}}}, w.phases);
     } else {
         row_sets = {{0, 0}};
         passes = {{0, 0}};
-        offsets = plane_offsets(problem, taps_h);
+        shifts = plane_shifts(h.phases, w.phases);
     }
-    accumulator = order_phases(offsets, row_phases(problem) * problem.stride[2]);
+    row_phases = h.out_stride / static_cast<int64_t>(row_sets.size());
+    accumulator = order_phases(shifts, row_phases * w.out_stride);
     accumulators = *std::max_element(accumulator.begin(), accumulator.end()) + 1;
-    set_runs(offsets, accumulator, form == StreamForm::scatter);
-    for (int64_t groups = 1; groups <= std::max<int64_t>(runs(), 1); ++groups)
-        cut_taps.push_back(cut_into_groups(*this, groups));
+    set_products(shifts, accumulator, form == Form::streamed);
+    for (int64_t groups = 1; groups <= std::max<int64_t>(products(), 1); ++groups)
+        groups_.push_back(cut_into_groups(*this, groups));
 }
 
-int64_t StreamTables::longest_run() const {
+int64_t PlaneTables::longest_product() const {
     int64_t longest = 0;
-    for (const StreamOffset& offset : offsets) {
-        for (const StreamRun& run : offset.runs) longest = std::max(longest, run.count);
-    }
+    for (const PlaneShift& shift : shifts)
+        for (const Product& product : shift.products) longest = std::max(longest, product.count);
     return longest;
 }
 
-int64_t StreamTables::runs() const {
+int64_t PlaneTables::products() const {
     int64_t count = 0;
-    for (const StreamOffset& offset : offsets) count += static_cast<int64_t>(offset.runs.size());
+    for (const PlaneShift& shift : shifts) count += static_cast<int64_t>(shift.products.size());
     return count;
 }
 
-int64_t StreamTables::uses() const {
+int64_t PlaneTables::taps() const {
     int64_t count = 0;
-    for (const StreamOffset& offset : offsets) count += static_cast<int64_t>(offset.uses.size());
+    for (const PlaneShift& shift : shifts) count += static_cast<int64_t>(shift.taps.size());
     return count;
 }
 
-int64_t StreamTables::first_delta_h() const {
-    int64_t first = offsets.front().delta_h;
-    for (const StreamOffset& offset : offsets) first = std::min(first, offset.delta_h);
+int64_t PlaneTables::first_shift_h() const {
+    int64_t first = shifts.front().shift_h;
+    for (const PlaneShift& shift : shifts) first = std::min(first, shift.shift_h);
     return first;
 }
 
-} // namespace tconv3d::cuda
+TapTables::TapTables(const IndexMap& map, RowPhases rows, Form of)
+    : form(of), depth(map.axes[0], of), plane(map.axes[1], map.axes[2], rows, of) {
+    for (size_t i = 0; i < 3; ++i) {
+        q_count[i] = map.axes[i].q_count();
+        std::tie(shift_min[i], shift_max[i]) = map.axes[i].all_shifts();
+    }
+}
+
+} // namespace tconv3d::cuda::tensorcore

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace tconv3d::cuda {
+namespace tconv3d::cuda::tensorcore {
 
 namespace {
 
@@ -20,146 +20,150 @@ std::string list(int64_t count, ItemAt item) {
     return text;
 }
 
-/// One product of a group: how far its operands are from the descriptors, in units of 16 bytes.
-struct Product {
-    int64_t cores;
+/// How far the operands of a product are from the descriptors, in units of 16 bytes.
+struct Operands {
+    int64_t in;
     int64_t weights;
 };
 
-/// By the sums that they add to: first accumulator and number of them.
-using Products = std::map<std::pair<int64_t, int64_t>, std::vector<Product>>;
+/// By the accumulators that they add to: the first one and their number.
+using OperandsOf = std::map<std::pair<int64_t, int64_t>, std::vector<Operands>>;
 
-/// Adds the product of operands that are so far from their descriptors, or where they are split in parts, three.
-void add_products(std::vector<Product>& list, const Problem& problem, int64_t cores, int64_t cores_part,
-                  int64_t weights, int64_t weights_part) {
-    list.push_back({cores, weights});
-    if (stream_parts(problem) == 1) return;
-    list.push_back({cores, weights + weights_part});
-    list.push_back({cores + cores_part, weights});
+/// Adds a product, or where fp32 is split in parts, three: `part` is how far the second parts are behind the first.
+void add_products(std::vector<Operands>& list, const Problem& problem, const Operands& first, const Operands& part) {
+    list.push_back(first);
+    if (parts(problem) == 1) return;
+    list.push_back({first.in, first.weights + part.weights});
+    list.push_back({first.in + part.in, first.weights});
 }
 
-/// The products of the runs from group.first_run to end.first_run. Where copies turn the weights, those of a run do not
-/// lie one behind the other: each use has its own.
-Products products_of(const Problem& problem, const StreamTables& tables, const StreamTile& tile, const TapGroup& group,
-                     const TapGroup& end) {
-    const int64_t eight_rows = 16, block = tile.turned ? eight_rows : tables.slots * tile.dst_channels * 2;
-    const int64_t cores_part = 2 * tile.steps * tile.positions;
-    const int64_t weights_part = (end.first_use - group.first_use) * block;
-    Products products;
-    int64_t index = 0, use = -group.first_use;
-    for (const StreamOffset& offset : tables.offsets) {
-        const int64_t cores = stream_offset(tables, tile, offset) * (tile.position_bytes() / 16);
-        for (const StreamRun& run : offset.runs) {
-            const int64_t together = tile.turned ? 1 : run.count;
-            for (int64_t i = 0; i < run.count && index >= group.first_run && index < end.first_run; i += together)
-                add_products(products[{run.first + i, together}], problem, cores, cores_part, (use + i) * block,
-                             weights_part);
+/// The products from group.first_product to end.first_product. Where copies rotate the weights, those of a product do
+/// not lie one behind the other: each tap has its own.
+OperandsOf operands_of(const Problem& problem, const TapTables& tables, const Config& config, const TapGroup& group,
+                       const TapGroup& end) {
+    const bool rotates = config.weights.packing == Packing::one_rotation;
+    const int64_t eight_rows = 16, block = rotates ? eight_rows : tables.depth.slots * config.tile.channels * 2;
+    const Operands part = {2 * config.input.steps * config.plane.positions, (end.first_tap - group.first_tap) * block};
+    OperandsOf operands;
+    int64_t index = 0, tap = -group.first_tap;
+    for (const PlaneShift& shift : tables.plane.shifts) {
+        const int64_t in = shift_positions(tables, config, shift) * (config.position_bytes() / 16);
+        for (const Product& product : shift.products) {
+            const int64_t together = rotates ? 1 : product.count;
+            const bool grouped = index >= group.first_product && index < end.first_product;
+            for (int64_t i = 0; i < product.count && grouped; i += together)
+                add_products(operands[{product.first + i, together}], problem, {in, (tap + i) * block}, part);
             ++index;
-            use += run.count;
+            tap += product.count;
         }
     }
-    return products;
+    return operands;
 }
 
-/// A product of m64 tiles as text: `sums` names its registers, and from operand `first` on are the descriptors. `a` are
-/// the cores of src, the left operand where sums are scattered and the right one where they are gathered. `adds` is 1,
-/// or the name of a predicate without which the product replaces the sums.
-std::string instruction(const Problem& problem, int64_t columns, bool gathered, const std::string& sums, int64_t first,
-                        const Product& product, const std::string& adds = "1") {
-    const std::string type = stream_operand_type(problem);
+/// A product of m64 tiles as text: `accumulators` names its registers, and from operand `first` on are the descriptors.
+/// `a` is the input, the left operand in the streamed form and the right one in the gathered form. `adds` is 1, or the
+/// name of a predicate without which the product replaces the accumulators.
+std::string instruction(const Problem& problem, const Config& config, int64_t columns, const std::string& accumulators,
+                        int64_t first, const Operands& operands, const std::string& adds = "1") {
+    const std::string type = operand_type(problem);
     const bool transposable = type != "tf32"; // the instruction then says that its operands are not
-    return "        \"add.s64 a, %" + number(first) + ", " + number(product.cores) + "; add.s64 b, %" +
-           number(first + 1) + ", " + number(product.weights) + ";\\n\"\n        \"wgmma.mma_async.sync.aligned.m64n" +
-           number(columns) + "k" + number(stream_channel_step(problem)) + ".f32." + type + "." + type + " {" + sums +
-           "}" + (gathered ? ", b, a, " : ", a, b, ") + adds + ", 1, 1" + (transposable ? ", 0, 0" : "") + ";\\n\"\n";
+    return "        \"add.s64 a, %" + number(first) + ", " + number(operands.in) + "; add.s64 b, %" +
+           number(first + 1) + ", " + number(operands.weights) + ";\\n\"\n        \"wgmma.mma_async.sync.aligned.m64n" +
+           number(columns) + "k" + number(channel_step(problem)) + ".f32." + type + "." + type + " {" + accumulators +
+           "}" + (config.gathered() ? ", b, a, " : ", a, b, ") + adds + ", 1, 1" + (transposable ? ", 0, 0" : "") +
+           ";\\n\"\n";
 }
 
 const char* const kBegin = "        asm volatile(\"{.reg .b64 a, b;\\n\"\n";
-const char* const kDescriptors = " : \"l\"(cores), \"l\"(weights)";
+const char* const kDescriptors = " : \"l\"(in), \"l\"(weights)";
 
-/// One statement for all products that add to the same sums: a compiler takes its time for each register of each. Where
-/// fp32 is split a group has sums of its own, which begin with the first product of the first k step.
-std::string scattered_statements(const Problem& problem, const StreamTile& tile, const Products& by_sums) {
-    const bool own_sums = stream_parts(problem) == 2;
+/// One statement for all products that add to the same accumulators: a compiler takes its time for each register of
+/// each. Where fp32 is split a group has accumulators of its own, which begin with the first product of the first k
+/// step.
+std::string streamed_statements(const Problem& problem, const Config& config, const OperandsOf& operands_of) {
+    const bool own_accumulators = parts(problem) == 2;
+    const int64_t columns = config.products.columns;
     std::string text;
-    for (const auto& [run, products] : by_sums) {
-        const int64_t begin = run.first * tile.columns / 2, sums = run.second * tile.columns / 2;
-        const std::string registers = list(sums, [](int64_t i) { return "%" + number(i); });
+    for (const auto& [accumulators, list_of] : operands_of) {
+        const int64_t begin = accumulators.first * columns / 2, count = accumulators.second * columns / 2;
+        const std::string registers = list(count, [](int64_t i) { return "%" + number(i); });
         text += kBegin;
-        if (own_sums) text += "        \".reg .pred p; setp.ne.s32 p, %" + number(sums + 2) + ", 0;\\n\"\n";
-        for (size_t i = 0; i < products.size(); ++i)
-            text += instruction(problem, run.second * tile.columns, false, registers, sums, products[i],
-                                own_sums && i == 0 ? "p" : "1");
+        if (own_accumulators) text += "        \".reg .pred p; setp.ne.s32 p, %" + number(count + 2) + ", 0;\\n\"\n";
+        for (size_t i = 0; i < list_of.size(); ++i)
+            text += instruction(problem, config, accumulators.second * columns, registers, count, list_of[i],
+                                own_accumulators && i == 0 ? "p" : "1");
         text += "        \"}\" : " +
-                list(sums, [first = begin](int64_t i) { return "\"+f\"(sums[" + number(first + i) + "])"; }) +
-                kDescriptors + (own_sums ? ", \"r\"(adds)" : "") + ");\n";
+                list(count, [begin](int64_t i) { return "\"+f\"(accumulators[" + number(begin + i) + "])"; }) +
+                kDescriptors + (own_accumulators ? ", \"r\"(adds)" : "") + ");\n";
     }
     return text;
 }
 
-// Where sums are gathered, products name registers of their own, which the compiler does not see but the assembler
-// does: there is less to compile, and no sum can be moved or copied while it is multiplied.
+// In the gathered form, products name registers of their own, which the compiler does not see but the assembler does:
+// there is less to compile, and no accumulator can be moved or copied while it is multiplied.
 
-std::string sum_name(int64_t tile, int64_t index) {
-    return "sum" + number(tile) + "_" + number(index);
+std::string register_name(int64_t tile, int64_t index) {
+    return "acc" + number(tile) + "_" + number(index);
 }
 
 /// One statement for all products of a group.
-std::string gathered_statement(const Problem& problem, const StreamTile& tile, const Products& by_sums) {
+std::string gathered_statement(const Problem& problem, const Config& config, const OperandsOf& operands_of) {
+    const int64_t columns = config.products.columns;
     std::string text = kBegin;
-    for (int64_t m = 0; m < tile.m_tiles; ++m) {
-        const int64_t position = m * (tile.columns / 8) * tile.core_stride() * (tile.position_bytes() / 16);
-        for (const auto& [run, products] : by_sums) {
-            const int64_t begin = run.first * tile.columns / 2, sums = run.second * tile.columns / 2;
-            const std::string registers = list(sums, [m, begin](int64_t i) { return sum_name(m, begin + i); });
-            for (const Product& product : products)
-                text += instruction(problem, run.second * tile.columns, true, registers, 0,
-                                    {product.cores + position, product.weights});
+    for (int64_t m = 0; m < config.products.m_tiles; ++m) {
+        const int64_t position = m * (columns / 8) * config.core_stride() * (config.position_bytes() / 16);
+        for (const auto& [accumulators, list_of] : operands_of) {
+            const int64_t begin = accumulators.first * columns / 2, count = accumulators.second * columns / 2;
+            const std::string registers = list(count, [m, begin](int64_t i) { return register_name(m, begin + i); });
+            for (const Operands& operands : list_of)
+                text += instruction(problem, config, accumulators.second * columns, registers, 0,
+                                    {operands.in + position, operands.weights});
         }
     }
     return text + "        \"}\" :" + kDescriptors + ");\n";
 }
 
-/// The statements that declare, clear and read these sums.
-std::string named_sums(const StreamTables& tables, const StreamTile& tile) {
-    const int64_t sums = stream_sums(tables, tile), each = sums / tile.m_tiles;
-    const auto name = [&](int64_t i) { return sum_name(i / each, i % each); };
-    const std::string function = "template <typename Sums>\n__device__ __forceinline__ void ";
+/// The statements that declare, clear and read these registers.
+std::string named_accumulators(const TapTables& tables, const Config& config) {
+    const int64_t count = accumulator_registers(tables, config), each = count / config.products.m_tiles;
+    const auto name = [&](int64_t i) { return register_name(i / each, i % each); };
+    const std::string function = "template <typename Acc>\n__device__ __forceinline__ void ";
     std::string clears, moves;
-    for (int64_t i = 0; i < sums; ++i) {
+    for (int64_t i = 0; i < count; ++i) {
         clears += "        \"mov.f32 " + name(i) + ", 0f00000000;\\n\"\n";
         moves += "        \"mov.f32 %" + number(i) + ", " + name(i) + ";\\n\"\n";
     }
-    return function + "name_sums(Sums&) {\n    asm volatile(\".reg .f32 " +
-           list(tile.m_tiles, [&](int64_t m) { return "sum" + number(m) + "_<" + number(each) + ">"; }) + ";\");\n}\n" +
-           function + "clear_sums(Sums& acc) {\n    asm volatile(\n" + clears + "        );\n}\n" + function +
-           "read_sums(Sums& acc) {\n    asm volatile(\n" + moves + "        : " +
-           list(sums,
-                [&](int64_t i) { return "\"=f\"(acc.sums[" + number(i / each) + "][" + number(i % each) + "])"; }) +
-           ");\n}\n";
+    const std::string registers =
+        list(config.products.m_tiles, [&](int64_t m) { return "acc" + number(m) + "_<" + number(each) + ">"; });
+    const std::string values = list(
+        count, [&](int64_t i) { return "\"=f\"(acc.values[" + number(i / each) + "][" + number(i % each) + "])"; });
+    return function + "declare_accumulators(Acc&) {\n    asm volatile(\".reg .f32 " + registers + ";\");\n}\n" +
+           function + "clear_accumulators(Acc& acc) {\n    asm volatile(\n" + clears + "        );\n}\n" + function +
+           "read_accumulators(Acc& acc) {\n    asm volatile(\n" + moves + "        : " + values + ");\n}\n";
 }
 
 } // namespace
 
-const char* stream_operand_type(const Problem& problem) {
+const char* operand_type(const Problem& problem) {
     if (problem.dtype == DType::bf16) return "bf16";
     return problem.dtype == DType::f16 ? "f16" : "tf32";
 }
 
-std::string stream_wgmmas(const Problem& problem, const StreamTables& tables, const StreamTile& tile) {
-    const bool gathered = tables.form == StreamForm::gather;
-    std::string text = (gathered ? named_sums(tables, tile) : "") +
-                       "template <int Group, typename Sums>\n__device__ __forceinline__ void wgmmas(Sums& " +
-                       (gathered ? "acc" : "sums") + ", unsigned long long cores, unsigned long long weights" +
+std::string wgmma_source(const Problem& problem, const TapTables& tables, const Config& config) {
+    const bool gathered = config.gathered();
+    std::string text = (gathered ? named_accumulators(tables, config) : "") +
+                       "template <int Group, typename Acc>\n__device__ __forceinline__ void wgmmas(Acc& " +
+                       (gathered ? "acc" : "accumulators") + ", unsigned long long in, unsigned long long weights" +
                        (gathered ? "" : ", int adds") + ") {\n";
-    const std::vector<TapGroup>& groups = tables.tap_groups(tile.tap_groups);
-    for (size_t i = 0; i + 1 < groups.size() && tile.engine == StreamEngine::wgmma; ++i) {
+    const std::vector<TapGroup>& groups = tables.plane.tap_groups(config.products.tap_groups);
+    for (size_t i = 0; i + 1 < groups.size() && config.engine == Engine::wgmma; ++i) {
         text += "    if constexpr (Group == " + std::to_string(i) + ") {\n";
-        const Products by_sums = products_of(problem, tables, tile, groups[i], groups[i + 1]);
-        text += gathered ? gathered_statement(problem, tile, by_sums) : scattered_statements(problem, tile, by_sums);
+        const OperandsOf operands = operands_of(problem, tables, config, groups[i], groups[i + 1]);
+        text +=
+            gathered ? gathered_statement(problem, config, operands) : streamed_statements(problem, config, operands);
         text += "    }\n";
     }
     return text + "}\n";
 }
 
-} // namespace tconv3d::cuda
+} // namespace tconv3d::cuda::tensorcore

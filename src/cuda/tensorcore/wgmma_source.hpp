@@ -4,15 +4,16 @@
 
 #include "cuda/tensorcore/config.hpp"
 
-/// The wgmmas of a tile as source: their text names every register of the sums.
-namespace tconv3d::cuda {
+/// The wgmmas of a config as source: their text names every register of the accumulators.
+namespace tconv3d::cuda::tensorcore {
 
 /// The type of the tensor cores' operands.
-const char* stream_operand_type(const Problem& problem);
+const char* operand_type(const Problem& problem);
 
-/// wgmmas<Group>(sums, cores, weights): the products of one m64 tile with a group of taps, by descriptors. Nothing
-/// calls it where the other engine multiplies. Where sums are gathered, wgmmas<Group>(acc, cores, weights) are those of
-/// all tiles, and add to registers that name_sums(acc) declares, clear_sums(acc) clears and read_sums(acc) hands over.
-std::string stream_wgmmas(const Problem& problem, const StreamTables& tables, const StreamTile& tile);
+/// wgmmas<Group>(accumulators, in, weights, adds): the products of one m64 tile with a group of taps, by descriptors.
+/// Nothing calls it where mma.sync multiplies. In the gathered form, wgmmas<Group>(acc, in, weights) are those of all
+/// tiles, and add to registers that declare_accumulators(acc) declares, clear_accumulators(acc) clears and
+/// read_accumulators(acc) hands over.
+std::string wgmma_source(const Problem& problem, const TapTables& tables, const Config& config);
 
-} // namespace tconv3d::cuda
+} // namespace tconv3d::cuda::tensorcore

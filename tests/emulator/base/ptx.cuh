@@ -126,7 +126,7 @@ struct TensorMap {
     int swizzle; // bytes of a row, 0 for none
 };
 
-/// Where the copy engine and tensor cores find what would be at an address.
+/// Where TMA and tensor cores find what would be at an address.
 inline uint32_t swizzled(uint32_t address, int row_bytes) {
     if (row_bytes == 0) return address;
     return address ^ (address >> 7 & static_cast<uint32_t>(row_bytes / 16 - 1)) << 4;
@@ -211,7 +211,7 @@ inline void load_matrices(uint32_t (&matrices)[4], uint32_t shared_row) {
     emulator::exchanged();
 }
 
-inline void load_matrices_turned(uint32_t (&matrices)[4], uint32_t shared_row) {
+inline void load_matrices_transposed(uint32_t (&matrices)[4], uint32_t shared_row) {
     load_matrices(matrices, shared_row);
     for (uint32_t& matrix : matrices) matrix = transpose_matrix(matrix);
 }

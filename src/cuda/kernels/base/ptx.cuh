@@ -178,7 +178,7 @@ __device__ __forceinline__ void load_matrices(uint32_t (&matrices)[4], uint32_t 
 }
 
 /// The same, each of them transposed.
-__device__ __forceinline__ void load_matrices_turned(uint32_t (&matrices)[4], uint32_t shared_row) {
+__device__ __forceinline__ void load_matrices_transposed(uint32_t (&matrices)[4], uint32_t shared_row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                  : "r"(shared_row)
@@ -225,7 +225,7 @@ __device__ __forceinline__ void barrier_init(uint32_t shared_barrier, int arriva
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_barrier), "r"(arrivals) : "memory");
 }
 
-/// After barrier_init and before __syncthreads: makes the barriers visible to the copy engine (sm_90a).
+/// After barrier_init and before __syncthreads: makes the barriers visible to TMA (sm_90a).
 __device__ __forceinline__ void fence_barrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async;" ::: "memory");
@@ -272,12 +272,12 @@ __device__ __forceinline__ void sync_warpgroup(int warpgroup) {
     asm volatile("bar.sync %0, 128;" ::"r"(2 + warpgroup) : "memory");
 }
 
-/// Orders this thread's plain accesses to shared memory before later ones of the copy engine and of wgmma (sm_90a).
+/// Orders this thread's plain accesses to shared memory before later ones of TMA and of wgmma (sm_90a).
 __device__ __forceinline__ void fence_shared_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// ---- Copies by the copy engine, one thread issues them (sm_90a) ----
+// ---- Copies by TMA, one thread issues them (sm_90a) ----
 
 /// An encoded tensor, passed to kernels as `const __grid_constant__ TensorMap`.
 struct alignas(64) TensorMap {

@@ -1,16 +1,14 @@
 #pragma once
 
-// Weights that a CTA packs for itself (kOwnWeights). Where all of a tile of output channels fit into shared memory, the
-// warps that multiply read them from the weight before the first product, and they stay until an item has other
-// channels: no kernel has to run before this one. The blocks are those that stream_pack.cuh makes.
+// Weights that a CTA packs for itself (Packing::by_cta). Where all weights of a tile of output channels fit into shared
+// memory, the consumers read them from the weight before the first product, and they stay until an item has other
+// channels: no kernel has to run before this one. The blocks are those that pack_weights.cuh makes.
 //
-// The weight is (ci, co, taps), or (ci, taps, co) where its channels are last. A thread reads squares of it, 16 bytes
-// of as many input channels as 16 bytes have, and turns each around: then it has rows of cores, one for each tap or for
-// each output channel.
-//
-// Constants from the host: those of stream_shape.cuh, and kTapRow, the row of a stage that a tap's weights begin at.
-#include "base/storage.cuh"
-#include "schedule/shape.cuh"
+// The weight is (in, out, taps), or (in, taps, out) where its channels are last. A thread reads squares of it, 16 bytes
+// of as many input channels as 16 bytes have, and transposes each: then it has rows of core matrices, one for each tap
+// or for each output channel.
+#include "schedule/items.cuh"
+#include "schedule/pipeline.cuh"
 
 namespace {
 
@@ -18,10 +16,10 @@ constexpr int kSide = 4 * kWordChannels;                    // elements in 16 by
 constexpr int kSquares = kChunks * kSteps * 2;              // along the input channels
 constexpr int kTapSquares = (kAllTaps + kSide - 1) / kSide; // where weights are packed here, this divides
 
-using Square = Core[kSide];
+using Square = CoreRow[kSide];
 
 /// Rows of input channels become rows of what lies side by side in them.
-__device__ __forceinline__ void turn(const Square& from, Square& to) {
+__device__ __forceinline__ void transpose(const Square& from, Square& to) {
 #pragma unroll
     for (int j = 0; j < kSide; ++j) {
 #pragma unroll
@@ -36,8 +34,8 @@ __device__ __forceinline__ void turn(const Square& from, Square& to) {
     }
 }
 
-/// The row of packed weights for an output channel of a tile: where a lane stores neighbours, its columns of some
-/// blocks of 8 are those.
+/// The row of packed weights for an output channel of a tile. Where a lane stores neighbouring channels, these are its
+/// columns of several blocks of 8.
 __device__ __forceinline__ int row_of_channel(int channel) {
     constexpr int kTogether = 4 * kLaneChannels;
     const int lane = channel % kTogether / kLaneChannels, column = channel % kLaneChannels;
@@ -50,37 +48,38 @@ struct OwnTile {
     int channels;          // that exist
     uint32_t to;
 
-    __device__ OwnTile(const StreamArgs& args, const Item& item, uint32_t shared)
-        : weight(reinterpret_cast<const Storage*>(args.weights) + int64_t{item.group} * kCi * kCo * kAllTaps +
-                 int64_t{item.co_tile} * kCoTile * (args.weight_channels_last != 0 ? 1 : kAllTaps)),
-          channels(min(kCoTile, kCo - item.co_tile * kCoTile)), to(shared) {}
+    __device__ OwnTile(const TensorCoreArguments& args, const Item& item, uint32_t shared)
+        : weight(reinterpret_cast<const Storage*>(args.weights) +
+                 int64_t{item.group} * kInChannels * kOutChannels * kAllTaps +
+                 int64_t{item.channel_tile} * kTileChannels * (args.weight_channels_last != 0 ? 1 : kAllTaps)),
+          channels(min(kTileChannels, kOutChannels - item.channel_tile * kTileChannels)), to(shared) {}
 
     /// The square of input channels kSide * square and those that follow, at `place` of the weight of one input
     /// channel.
     __device__ __forceinline__ void load(Square& rows, int square, int64_t place, bool exists) const {
 #pragma unroll
         for (int i = 0; i < kSide; ++i) {
-            const int ci = square * kSide + i;
-            const auto* from = reinterpret_cast<const uint4*>(weight + int64_t{ci} * kCo * kAllTaps + place);
-            const uint4 row = exists && ci < kCi ? __ldg(from) : uint4{};
+            const int channel = square * kSide + i;
+            const auto* from =
+                reinterpret_cast<const uint4*>(weight + int64_t{channel} * kOutChannels * kAllTaps + place);
+            const uint4 row = exists && channel < kInChannels ? __ldg(from) : uint4{};
             rows[i] = {{row.x, row.y, row.z, row.w}};
         }
     }
 
-    /// A row of a core.
-    __device__ __forceinline__ void store(const Core& core, int square, int tap, int channel) const {
-        constexpr int kPart = kUses * kBlockBytes;
+    __device__ __forceinline__ void store(const CoreRow& core_row, int square, int tap, int channel) const {
+        constexpr int kPart = kPassTaps * kBlockBytes;
         const int step = square / 2, row = kTapRow[tap] + row_of_channel(channel);
         const uint32_t at = to + step / kSteps * kWeightStageBytes + step % kSteps * (kParts * kPart) + row / 8 * 256 +
                             square % 2 * 128 + row % 8 * 16;
         if constexpr (kWordChannels == 1) {
-            put_parts(at, kPart, core);
+            store_parts(at, kPart, core_row);
         } else {
-            ptx::store_shared(at, core.words);
+            ptx::store_shared(at, core_row.words);
         }
     }
 
-    /// All taps of a channel. Eight threads that are neighbours have the rows of a core.
+    /// All taps of a channel. Eight threads that are neighbours have the rows of a core matrix.
     __device__ __forceinline__ void pack_channel(int square, int channel) const {
         Square rows[kTapSquares];
 #pragma unroll
@@ -88,35 +87,37 @@ struct OwnTile {
             load(rows[tap / kSide], square, channel * kAllTaps + tap, channel < channels);
 #pragma unroll
         for (int tap = 0; tap < kAllTaps; tap += kSide) {
-            Square turned;
-            turn(rows[tap / kSide], turned);
+            Square transposed;
+            transpose(rows[tap / kSide], transposed);
 #pragma unroll
-            for (int j = 0; j < kSide; ++j) store(turned[j], square, tap + j, channel);
+            for (int j = 0; j < kSide; ++j) store(transposed[j], square, tap + j, channel);
         }
     }
 
     /// The same where channels are neighbours: kSide of them, for one tap.
     __device__ __forceinline__ void pack_channels(int square, int channel, int tap) const {
-        Square rows, turned;
-        load(rows, square, int64_t{tap} * kCo + channel, channel < channels);
-        turn(rows, turned);
+        Square rows, transposed;
+        load(rows, square, int64_t{tap} * kOutChannels + channel, channel < channels);
+        transpose(rows, transposed);
 #pragma unroll
-        for (int j = 0; j < kSide; ++j) store(turned[j], square, tap, channel + j);
+        for (int j = 0; j < kSide; ++j) store(transposed[j], square, tap, channel + j);
     }
 };
 
 /// Packs all weights of the item's channels, by all consumers.
-__device__ __forceinline__ void pack_own_weights(const StreamArgs& args, const Item& item, uint32_t to) {
-    constexpr int kTogether = kConsumers * 128;
+__device__ __forceinline__ void pack_own_weights(const TensorCoreArguments& args, const Item& item, uint32_t to) {
+    constexpr int kPackers = kConsumers * 128;
     const OwnTile tile(args, item, to);
     if (args.weight_channels_last != 0) {
-        constexpr int kPieces = kCoTile / kSide;
+        constexpr int kChannelSquares = kTileChannels / kSide;
 #pragma unroll 2
-        for (int i = threadIdx.x; i < kPieces * kAllTaps * kSquares; i += kTogether)
-            tile.pack_channels(i / (kPieces * kAllTaps), i % kPieces * kSide, i / kPieces % kAllTaps);
+        for (int i = threadIdx.x; i < kChannelSquares * kAllTaps * kSquares; i += kPackers)
+            tile.pack_channels(i / (kChannelSquares * kAllTaps), i % kChannelSquares * kSide,
+                               i / kChannelSquares % kAllTaps);
     } else {
 #pragma unroll 2
-        for (int i = threadIdx.x; i < kCoTile * kSquares; i += kTogether) tile.pack_channel(i / kCoTile, i % kCoTile);
+        for (int i = threadIdx.x; i < kTileChannels * kSquares; i += kPackers)
+            tile.pack_channel(i / kTileChannels, i % kTileChannels);
     }
 }
 
@@ -125,8 +126,8 @@ struct OwnWeights {
     int tile = -1; // of output channels, counted through the groups
 
     /// All consumers come here before the item's first product.
-    __device__ __forceinline__ void enter(const StreamArgs& args, const Item& item, const Pipeline& pipe) {
-        const int next = item.group * args.co_tiles + item.co_tile;
+    __device__ __forceinline__ void enter(const TensorCoreArguments& args, const Item& item, const Pipeline& pipe) {
+        const int next = item.group * args.grid.channel_tiles + item.channel_tile;
         if (next == tile) return;
         if (tile >= 0) ptx::sync_threads<kConsumers * 128>(); // all have multiplied with those before
         pack_own_weights(args, item, pipe.weights.data);

@@ -1,40 +1,44 @@
 #pragma once
 
-// Who does what in a CTA: one warpgroup fills the stages (two of its warps copy, two arrange), others consume them, and
-// one may send what these have staged.
+// Who does what in a CTA. The producer warpgroup fills the stages: one warp copies weights, one copies input, two
+// rearrange it. The consumer warpgroups multiply and store. In the gathered form a storer warpgroup may send what the
+// consumers have put into shared memory.
 #include "load/rearrange.cuh"
+#include "load/weights.cuh"
 
 namespace {
 
 __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
-    const auto init = [](const Buffers& buffers, int fills, int frees) {
-        for (int s = 0; s < buffers.count; ++s) {
-            ptx::barrier_init(buffers.filled(s), fills);
-            ptx::barrier_init(buffers.freed(s), frees);
+    const auto init = [](const StageRing& ring, int fills, int releases) {
+        for (int s = 0; s < ring.count; ++s) {
+            ptx::barrier_init(ring.full(s), fills);
+            ptx::barrier_init(ring.empty(s), releases);
         }
     };
-    constexpr int kReaders = 4 * kArrivals, kAllReaders = kBusyConsumers * kReaders;
-    init(pipe.src, kArranged ? kArrangingWarps * kArrivals : 1, kGathered && !kKeeps ? kReaders : kAllReaders);
+    constexpr int kReaders = 4 * kArrivals, kAllReaders = kActiveConsumers * kReaders;
+    init(pipe.in, kRearranged ? kRearrangingWarps * kArrivals : 1,
+         kGathered && !kRetainsSlices ? kReaders : kAllReaders);
     if constexpr (!kOwnWeights) init(pipe.weights, kArrivals, kGathered ? kReaders : kAllReaders);
-    init(pipe.raw, 1, kArrangingWarps);
+    init(pipe.raw, 1, kRearrangingWarps);
     if constexpr (kGathered) {
-        for (int step = 0; step < kConsumers; ++step) ptx::barrier_init(pipe.turns.given(step), 4);
-        constexpr int kWarps = kPieces ? 4 : 0;
-        for (int warp = 0; warp < kWarps; ++warp) init(pipe.pieces_of(warp), kRowSets * 32, 32);
+        for (int slice = 0; slice < kConsumers; ++slice) ptx::barrier_init(pipe.ping_pong.passed(slice), 4);
+        constexpr int kWarps = kHasStorer ? 4 : 0;
+        for (int warp = 0; warp < kWarps; ++warp) init(pipe.stored_by(warp), kRowSets * 32, 32);
     }
     if constexpr (kWgmma) ptx::fence_barrier_init();
 }
 
-__device__ __forceinline__ void fill(const StreamArgs& args, const ptx::TensorMap& map, const Pipeline& pipe) {
+__device__ __forceinline__ void produce(const TensorCoreArguments& args, const ptx::TensorMap& map,
+                                        const Pipeline& pipe) {
     const int thread = threadIdx.x - kConsumers * 128;
     if (thread >= 64) {
-        if constexpr (kArranged) arrange(args, pipe, thread - 64);
+        if constexpr (kRearranged) rearrange(args, pipe, thread - 64);
     } else if (thread >= 32) {
-        if constexpr (kSource != kSourceGlobal) produce_src(args, map, pipe, thread - 32);
+        if constexpr (kSource != Source::global) copy_input(args, map, pipe, thread - 32);
     } else if constexpr (kOwnWeights) {
         return;
     } else if constexpr (kWgmma) {
-        produce_weights(args, pipe, thread);
+        copy_weights(args, pipe, thread);
     } else {
         load_weights(args, pipe, thread);
     }
@@ -46,11 +50,11 @@ __device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
     const uint32_t zeros[4] = {};
 #pragma unroll 1
     for (int position = threadIdx.x; position < kLoaded + kTail; position += kThreads) {
-        if (position < kLoaded && (!kWhole || in_whole_plane(voxel_at(position)))) continue;
+        if (position < kLoaded && (!kWholeRows || in_whole_plane(voxel_at(position)))) continue;
 #pragma unroll 1
         for (int i = 0; i < kStages * kStageBytes / kPlaneBytes; ++i) {
             constexpr int kCores = kPositionBytes / 16; // of a position, in which swizzling leaves them
-            ptx::store_shared(pipe.src.data + i / kCores * (kPlaneBytes * kCores) + position * kPositionBytes +
+            ptx::store_shared(pipe.in.data + i / kCores * (kPlaneBytes * kCores) + position * kPositionBytes +
                                   i % kCores * 16,
                               zeros);
         }
@@ -59,19 +63,19 @@ __device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
 }
 
 template <typename Consume, typename Send>
-__device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const StreamArgs& args, Consume consume,
+__device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const TensorCoreArguments& args, Consume consume,
                                           Send send) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const Pipeline pipe(ptx::shared_address(shared));
     if (threadIdx.x == 0) init_barriers(pipe);
-    if constexpr (kTail > 0 || kWhole) clear_halo(pipe);
+    if constexpr (kTail > 0 || kWholeRows) clear_halo(pipe);
     __syncthreads();
-    if (kPieces && threadIdx.x >= (kConsumers + 1) * 128) {
-        if constexpr (kPieces) ptx::give_registers<kSenderRegisters>();
+    if (kHasStorer && threadIdx.x >= (kConsumers + 1) * 128) {
+        if constexpr (kHasStorer) ptx::give_registers<kStorerRegisters>();
         send(pipe);
     } else if (threadIdx.x >= kConsumers * 128) {
         if constexpr (kWgmma) ptx::give_registers<kProducerRegisters>();
-        fill(args, map, pipe);
+        produce(args, map, pipe);
     } else {
         if constexpr (kWgmma) ptx::take_registers<kConsumerRegisters>();
         consume(pipe);

@@ -1,183 +1,190 @@
 #pragma once
 
-// Finished sums become outputs: bias, epilogue, rounding, and the way from registers to the tensor.
-//
-// kStore says which way: kStoreVoxel writes the phases of a voxel along w, at once where kAligned says that they are
-// one aligned access; kStorePairs and kStoreQuads two and four voxels of 16 bits; kStoreStaged whole rows through
-// shared memory; kStoreChannels kLaneChannels neighbouring channels.
-#include "store/streamed_rows.cuh"
+// How finished accumulators of the streamed form get into the output: Store says which way.
+#include "schedule/pipeline.cuh"
+#include "store/streamed_bulk_rows.cuh"
+#include "store/vectors.cuh"
 
 namespace {
 
 // ---- Contiguous along w ----
 //
 // Stores go through all voxels of a channel before they go to the next one: neighbours in memory are written shortly
-// after one another, and the sectors that two runs share are filled before they leave the cache.
+// after one another, and the sectors that two rows share are filled before they leave the cache.
 
-/// One channel, the phases of a voxel along w side by side.
+/// Store::voxels: one channel, the phases of a voxel along w side by side.
 template <int Slot>
-__device__ __forceinline__ void store_voxels(const Accumulators& acc, const StreamArgs& args, const Output& output,
-                                             const Places& places, const Slice& slice, int column) {
+__device__ __forceinline__ void store_voxels(const Accumulators& acc, const TensorCoreArguments& args,
+                                             const Output& output, const LaneOffsets& offsets, const StoredSlice& slice,
+                                             int column) {
     const int c = lane_channel(column);
     const float bias = lane_bias(output, slice, column);
     const Index first = slice.index + c * slice.stride;
 #pragma unroll
-    for (int i = 0; i < kPlaces; ++i) {
+    for (int i = 0; i < kLanePositions; ++i) {
 #pragma unroll
         for (int h = 0; h < kRowPhases; ++h) {
-            float sums[kStrideW];
+            Fragment<kStrideW, 0, Index> row{
+                {}, {bias}, slice.channel + c, first + (h * args.out_extents.w + offsets.offset[i])};
 #pragma unroll
-            for (int w = 0; w < kStrideW; ++w) sums[w] = sum_at<Slot>(acc, i, h * kStrideW + w, column);
-            store_outputs<kStrideW>(output, sums, bias, slice.channel + c, first + (h * args.dst_w + places.offset[i]),
-                                    places.columns(i), kAligned, slice.has(c) && places.exists(i, h));
+            for (int w = 0; w < kStrideW; ++w) row.values[w] = accumulator_at<Slot>(acc, i, h * kStrideW + w, column);
+            store_fragment(output, row, offsets.columns(i), kAligned, slice.has(c) && offsets.exists(i, h));
         }
     }
 }
 
-/// Two neighbouring channels of 16 bits of the positions of an m64 tile. Lanes turn 8 of them around, so that each has
-/// two voxels of one channel, and trade those of its two positions for four voxels where rows allow.
+/// Two neighbouring channels of 16 bits of the two positions of an m64 tile. Lanes transpose 8 of them, so that each
+/// has two voxels of one channel, and exchange those of its two positions for four voxels where rows allow.
 template <typename Half>
-__device__ __forceinline__ void put_turned(Half* tensor, const float (&values)[2][2], Index first, const Places& places,
-                                           int m, int h, bool has) {
+__device__ __forceinline__ void put_transposed(Half* tensor, const float (&values)[2][2], Index first,
+                                               const LaneOffsets& offsets, int m, int h, bool has) {
     uint32_t pairs[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half)
         pairs[half] = ptx::transpose_matrix(to_word(values[half][0], values[half][1], Half{}));
-    if constexpr (kStore == kStoreQuads) {
+    if constexpr (kStore == Store::quads) {
         const bool odd = threadIdx.x % 2;
         const uint32_t received = __shfl_xor_sync(0xffffffffu, odd ? pairs[0] : pairs[1], 1);
         const Pack<uint32_t, 2> quad = {{odd ? received : pairs[0], odd ? pairs[1] : received}};
-        if (has && places.exists(2 * m, h))
-            *reinterpret_cast<Pack<uint32_t, 2>*>(tensor + (first + places.offset[2 * m])) = quad;
+        if (has && offsets.exists(2 * m, h))
+            *reinterpret_cast<Pack<uint32_t, 2>*>(tensor + (first + offsets.offset[2 * m])) = quad;
     } else {
 #pragma unroll
         for (int i = 2 * m; i < 2 * m + 2; ++i)
-            if (has && places.exists(i, h))
-                *reinterpret_cast<uint32_t*>(tensor + (first + places.offset[i])) = pairs[i % 2];
+            if (has && offsets.exists(i, h))
+                *reinterpret_cast<uint32_t*>(tensor + (first + offsets.offset[i])) = pairs[i % 2];
     }
 }
 
-/// 8 channels of 16 bits.
+/// Store::pairs and Store::quads: 8 channels of 16 bits.
 template <int Slot>
-__device__ __forceinline__ void store_turned(const Accumulators& acc, const StreamArgs& args, const Output& output,
-                                             const Storing& storing, const Slice& slice, int j) {
+__device__ __forceinline__ void store_transposed(const Accumulators& acc, const TensorCoreArguments& args,
+                                                 const Output& output, const LaneOutputs& outputs,
+                                                 const StoredSlice& slice, int j) {
     const int stored = j * 8 + threadIdx.x % 32 / 4, c = lane_channel(2 * j);
     const float bias[2] = {lane_bias(output, slice, 2 * j), lane_bias(output, slice, 2 * j + 1)};
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m) {
 #pragma unroll
         for (int h = 0; h < kRowPhases; ++h) {
-            const Index first = slice.index + stored * slice.stride + h * args.dst_w;
-            float values[2][2]; // of a position, of a channel
+            const Index first = slice.index + stored * slice.stride + h * args.out_extents.w;
+            for_each_result(output, [&](auto result, Storage* tensor) {
+                float values[2][2]; // of a position, of a channel
 #pragma unroll
-            for (int k = 0; k < 4; ++k)
-                values[k / 2][k % 2] = sum_at<Slot>(acc, 2 * m + k / 2, h, 2 * j + k % 2) + bias[k % 2];
-            if constexpr (kSavesPreactivation)
-                put_turned(output.preactivation, values, first, storing.stored, m, h, slice.has(stored));
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const int i = 2 * m + k / 2, own = c + k % 2;
-                values[k / 2][k % 2] = lane_value(
-                    values[k / 2][k % 2], output, slice.has(own) && storing.own.exists(i, h), slice.channel + own,
-                    slice.index + own * slice.stride + h * args.dst_w + storing.own.offset[i]);
-            }
-            put_turned(output.dst, values, first, storing.stored, m, h, slice.has(stored));
+                for (int half = 0; half < 2; ++half) {
+                    const int i = 2 * m + half;
+                    Fragment<2, 1, Index> own{
+                        {accumulator_at<Slot>(acc, i, h, 2 * j), accumulator_at<Slot>(acc, i, h, 2 * j + 1)},
+                        {bias[0], bias[1]},
+                        slice.channel + c,
+                        slice.index + c * slice.stride + h * args.out_extents.w + outputs.own.offset[i],
+                        slice.stride};
+                    finish<result.value>(own, output,
+                                         [&](int k) { return slice.has(c + k) && outputs.own.exists(i, h); });
+                    values[half][0] = own.values[0];
+                    values[half][1] = own.values[1];
+                }
+                put_transposed(tensor, values, first, outputs.stored, m, h, slice.has(stored));
+            });
         }
     }
 }
 
 // ---- Contiguous along channels ----
 
-/// All channels of one voxel's phases in row h.
+/// Store::channels: all channels of one voxel's phases in row h.
 template <int Slot>
-__device__ __forceinline__ void store_channels(const Accumulators& acc, const StreamArgs& args, const Output& output,
-                                               const Places& places, const Slice& slice,
-                                               const float (&bias)[kLaneColumns], int place, int h) {
-    constexpr bool kWhole = kChannels % kLaneChannels == 0 && kCo % kLaneChannels == 0;
+__device__ __forceinline__ void store_channels(const Accumulators& acc, const TensorCoreArguments& args,
+                                               const Output& output, const LaneOffsets& offsets,
+                                               const StoredSlice& slice, const float (&bias)[kLaneColumns],
+                                               int position, int h) {
+    constexpr bool kAllChannels = kAllOutChannels % kLaneChannels == 0 && kOutChannels % kLaneChannels == 0;
 #pragma unroll
     for (int w = 0; w < kStrideW; ++w) {
-        const Index first = slice.index + (static_cast<Index>(h) * args.dst_w + w) * kChannels;
-        const bool exists = places.exists(place, h) && w < places.columns(place);
+        const Index first = slice.index + (static_cast<Index>(h) * args.out_extents.w + w) * kAllOutChannels;
+        const bool exists = offsets.exists(position, h) && w < offsets.columns(position);
 #pragma unroll
         for (int column = 0; column < kLaneColumns; column += kLaneChannels) {
             const int c = lane_channel(column);
-            float values[kLaneChannels];
+            Fragment<kLaneChannels, 1, Index> channels{{}, {}, slice.channel + c, first + offsets.offset[position] + c};
 #pragma unroll
-            for (int i = 0; i < kLaneChannels; ++i)
-                values[i] = sum_at<Slot>(acc, place, h * kStrideW + w, column + i) + bias[column + i];
-            store_values<1>(output, values, slice.channel + c, first + places.offset[place] + c,
-                            kWhole ? kLaneChannels : min(slice.count - c, kLaneChannels), kWhole,
-                            exists && slice.has(c));
+            for (int i = 0; i < kLaneChannels; ++i) {
+                channels.values[i] = accumulator_at<Slot>(acc, position, h * kStrideW + w, column + i);
+                channels.bias[i] = bias[column + i];
+            }
+            store_fragment(output, channels, kAllChannels ? kLaneChannels : min(slice.count - c, kLaneChannels),
+                           kAllChannels, exists && slice.has(c));
         }
     }
 }
 
 // ---- Slices ----
 
-/// Stores one D phase's finished output slice. Slot -1: a phase without taps, all zero.
+/// Stores the finished output slice of one D phase. Slot -1 is a phase without taps, whose accumulators are zero.
 template <int Slot>
-__device__ __forceinline__ void store_slice(const Accumulators& acc, const StreamArgs& args, const Output& output,
-                                            const Item& item, const Pipeline& pipe, Storing& storing, int d,
-                                            bool keep) {
-    storing.forget();
-    const Slice slice = slice_of(args, item, d, keep);
-    if constexpr (kStore == kStoreChannels) {
+__device__ __forceinline__ void store_slice(const Accumulators& acc, const TensorCoreArguments& args,
+                                            const Output& output, const Item& item, const Pipeline& pipe,
+                                            LaneOutputs& outputs, int d, bool keep) {
+    outputs.make_opaque();
+    const StoredSlice slice = stored_slice(args, item, d, keep);
+    if constexpr (kStore == Store::channels) {
         float bias[kLaneColumns];
 #pragma unroll
         for (int column = 0; column < kLaneColumns; ++column) bias[column] = lane_bias(output, slice, column);
 #pragma unroll
-        for (int i = 0; i < kPlaces; ++i)
+        for (int i = 0; i < kLanePositions; ++i)
 #pragma unroll
             for (int h = 0; h < kRowPhases; ++h)
-                store_channels<Slot>(acc, args, output, storing.own, slice, bias, i, h);
-    } else if constexpr (kStore == kStoreStaged && !kSavesPreactivation && Slot < 0 && kOperands == 0) {
+                store_channels<Slot>(acc, args, output, outputs.own, slice, bias, i, h);
+    } else if constexpr (kStore == Store::bulk_rows && !kSavesPreactivation && Slot < 0 && kOperands == 0) {
         fill_slice(args, output, item, slice);
-    } else if constexpr (kStore == kStoreStaged && !kSavesPreactivation) {
+    } else if constexpr (kStore == Store::bulk_rows && !kSavesPreactivation) {
 #pragma unroll
-        for (int column = 0; column < kLaneColumns; column += kStagedColumns)
-            store_staged<Slot>(acc, args, output, item, pipe, storing, slice, column);
-    } else if constexpr (Storing::kTrades) {
+        for (int column = 0; column < kLaneColumns; column += kStoreColumns)
+            store_columns<Slot>(acc, args, output, item, pipe, outputs, slice, column);
+    } else if constexpr (LaneOutputs::kExchanges) {
 #pragma unroll
-        for (int j = 0; j < kCoTile / 8; ++j) store_turned<Slot>(acc, args, output, storing, slice, j);
+        for (int j = 0; j < kTileChannels / 8; ++j) store_transposed<Slot>(acc, args, output, outputs, slice, j);
     } else {
 #pragma unroll
         for (int column = 0; column < kLaneColumns; ++column) {
-            storing.forget();
-            store_voxels<Slot>(acc, args, output, storing.own, slice, column);
+            outputs.make_opaque();
+            store_voxels<Slot>(acc, args, output, outputs.own, slice, column);
         }
     }
 }
 
-/// After slice `slice` D phase R has finished q = slice - kRingDelta[R], whose slot depends on `turn`, the slice modulo
-/// the length of the ring.
-template <int R, int Turn>
-__device__ __forceinline__ void finish_turn(Accumulators& acc, const StreamArgs& args, const Output& output,
-                                            const Item& item, const Pipeline& pipe, Storing& storing, int slice,
-                                            int turn) {
+/// After input slice `slice`, D phase R has finished q = slice - kRingShift[R]. Its slot depends on `rotation`, the
+/// slice modulo the length of the ring.
+template <int R, int Rotation>
+__device__ __forceinline__ void finish_slot(Accumulators& acc, const TensorCoreArguments& args, const Output& output,
+                                            const Item& item, const Pipeline& pipe, LaneOutputs& outputs, int slice,
+                                            int rotation) {
     constexpr int kLength = kRingLength[R] == 0 ? 1 : kRingLength[R];
-    if constexpr (Turn < kLength) {
-        if (turn != Turn) return finish_turn<R, Turn + 1>(acc, args, output, item, pipe, storing, slice, turn);
-        const int q = slice - kRingDelta[R], d = kStrideD * kSlices * q + R;
-        const bool keep = q >= item.q_d && q < item.q_d_end && d < args.dst_d;
+    if constexpr (Rotation < kLength) {
+        if (rotation != Rotation)
+            return finish_slot<R, Rotation + 1>(acc, args, output, item, pipe, outputs, slice, rotation);
+        const int q = slice - kRingShift[R], d = kStrideD * kSlices * q + R;
+        const bool keep = q >= item.q_d && q < item.q_d_end && d < args.out_extents.d;
         if constexpr (kRingLength[R] == 0) {
-            store_slice<-1>(acc, args, output, item, pipe, storing, d, keep);
+            store_slice<-1>(acc, args, output, item, pipe, outputs, d, keep);
         } else {
-            constexpr int kRound = (kRingDelta[R] < 0 ? -kRingDelta[R] : kRingDelta[R]) * kLength;
-            constexpr int kSlot = kRingStart[R] + (Turn - kRingDelta[R] + kRound) % kLength;
-            store_slice<kSlot>(acc, args, output, item, pipe, storing, d, keep);
+            constexpr int kRound = (kRingShift[R] < 0 ? -kRingShift[R] : kRingShift[R]) * kLength;
+            constexpr int kSlot = kRingStart[R] + (Rotation - kRingShift[R] + kRound) % kLength;
+            store_slice<kSlot>(acc, args, output, item, pipe, outputs, d, keep);
             clear_slot<kSlot>(acc);
         }
     }
 }
 
-/// The D phases from R on.
+/// Stores what input slice `slice` finishes, in the D phases from R on.
 template <int R>
-__device__ __forceinline__ void finish_slice(Accumulators& acc, const StreamArgs& args, const Output& output,
-                                             const Item& item, const Pipeline& pipe, Storing& storing, int slice) {
+__device__ __forceinline__ void finish_slice(Accumulators& acc, const TensorCoreArguments& args, const Output& output,
+                                             const Item& item, const Pipeline& pipe, LaneOutputs& outputs, int slice) {
     if constexpr (R < kDPhases) {
         constexpr int kLength = kRingLength[R] == 0 ? 1 : kRingLength[R];
-        finish_turn<R, 0>(acc, args, output, item, pipe, storing, slice, (slice + kRotationRound) % kLength);
-        finish_slice<R + 1>(acc, args, output, item, pipe, storing, slice);
+        finish_slot<R, 0>(acc, args, output, item, pipe, outputs, slice, (slice + kRotationRound) % kLength);
+        finish_slice<R + 1>(acc, args, output, item, pipe, outputs, slice);
     }
 }
 

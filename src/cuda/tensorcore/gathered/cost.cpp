@@ -1,132 +1,173 @@
+#include "cuda/tensorcore/gathered/cost.hpp"
+
 #include <algorithm>
 #include <vector>
 
-#include "cuda/tensorcore/gathered/cost.hpp"
-#include "cuda/tensorcore/staging.hpp"
+#include "core/cuts.hpp"
+#include "core/direction.hpp"
 
-// The clocks of tiles of gathered sums. The constants are fitted to measured times on an H200, as those of
-// stream_estimate.cpp.
-namespace tconv3d::cuda {
+namespace tconv3d::cuda::tensorcore {
 
 namespace {
 
-/// Clocks until the positions of a stage are there. Those of a halo do not come, where rows do whole.
-double bringing_clocks(const StreamTile& tile, const Problem& problem) {
-    int64_t voxels = tile.images * tile.rows * tile.pitch;
-    if (tile.source == StreamSource::runs) voxels = tile.images * tile.rows * problem.src[2];
-    if (tile.source == StreamSource::whole) voxels = tile.images * problem.src[1] * problem.src[2];
-    const double core_rows = static_cast<double>(voxels * 2 * tile.steps);
-    if (tile.source == StreamSource::global) return 9 * core_rows + 450;
-    if (problem.channels_last()) return 0.4 * core_rows + 600;
-    // With two stages, the warps that arrange wait for those that multiply; with one buffer, for the copy engine.
-    const double kept = tile.raw_stages == 1 ? 1560 : 600;
-    const double waits = tile.keeps ? kept : tile.stages == 2 ? 980 : 910;
-    return (stream_is_16_bit(problem) ? 1.59 : 1.58) * core_rows + waits;
+double as_double(int64_t value) {
+    return static_cast<double>(value);
 }
 
-/// Clocks that the outputs of a step take.
-double store_clocks(const StreamTile& tile, const Problem& problem) {
-    const double bytes = static_cast<double>(bytes_per_element(problem.dtype));
-    const double outputs = static_cast<double>(tile.images * tile.dst_channels * tile.h * tile.w * problem.stride[2]);
-    const bool one = problem.stride[2] == 1;
-    if (problem.channels_last()) return outputs * (one ? 0.092 + 0.102 * bytes : 0.049 + 0.05 * bytes);
-    if (tile.pieces) return outputs * 0.18;
-    if (tile.seams) return outputs * (0.1 + 0.062 * bytes);
-    if (tile.store == StreamStore::staged) return outputs * (0.25 + 0.09 * bytes);
-    return outputs * (one ? 0.03 + 0.107 * bytes : 0.145 + 0.044 * bytes);
+/// Whether rows are stored with one another's help.
+bool joins_rows(const Config& config) {
+    return config.store.way == Store::seamed_rows || config.store.way == Store::bulk_rows;
 }
 
-/// Clocks of a stage's products with all groups of taps in all passes. Weights come while those before are multiplied,
-/// later where rows of odd length keep the L2 cache busy.
-double product_clocks(const StreamTile& tile, const StreamTables& tables) {
-    constexpr double kStage = 155, kBetween = 44, kLatency = 615, kByte = 0.0386, kBusy = 680;
-    const double product = 0.425 * static_cast<double>(tile.columns) + 1.8;
-    const double run = static_cast<double>(tile.steps * tile.m_tiles) * product;
-    const double latency = kLatency + (tile.pieces || tile.seams ? kBusy : 0);
-    const double arrival =
-        (latency + kByte * static_cast<double>(tile.weight_stage_bytes)) / static_cast<double>(tile.weight_stages - 1);
-    const std::vector<TapGroup>& groups = tables.tap_groups(tile.tap_groups);
-    double clocks = 0;
-    for (size_t i = 0; i + 1 < groups.size(); ++i) {
-        const double runs = static_cast<double>(groups[i + 1].first_run - groups[i].first_run);
-        clocks += std::max(runs * run, arrival) + kBetween;
-    }
-    return kStage + tables.mean_passes() * clocks;
-}
+/// Estimates one config.
+class GatheredClocks {
+public:
+    GatheredClocks(const Config& config, const Problem& problem, const TapTables& tables, const GatheredModel& model)
+        : config_(config), problem_(problem), tables_(tables), model_(model) {}
 
-/// Clocks of the products of a stage, while weights, and src unless it is kept, are copied.
-double stage_clocks(const StreamTile& tile, const StreamTables& tables) {
-    const double weights =
-        tables.mean_passes() * static_cast<double>(tables.uses() * tile.steps * tile.dst_channels * 32);
-    const double copied = ((tile.keeps ? 0 : static_cast<double>(tile.stage_bytes)) + weights) / 32;
-    return std::max(product_clocks(tile, tables), copied);
-}
+    /// Clocks of an output slice on one multiprocessor.
+    double of_slice() const;
+    /// How much longer an output slice takes where CTAs do not walk side by side.
+    double alone_factor() const;
+    /// Clocks until the first input slices are there, beside those for which every slice waits.
+    double of_first() const;
 
-/// Where slices of src are kept: clocks of all steps between two of them.
-struct KeptSlice {
-    double steps;    ///< that many
-    double products; ///< of these
-    double waiting;  ///< for the next slice, which comes when the first one has been read, and is read last
+private:
+    /// Where input slices are retained: the output slices between two of them.
+    struct Retained {
+        double slices;   ///< that many
+        double products; ///< clocks of their products
+        double waiting;  ///< for the next slice, which comes when the first one has been read, and is read last
+    };
+
+    double of_input() const;
+    double of_stores() const;
+    double of_products() const;
+    double of_stage() const;
+    Retained retained() const;
+    double of_multiplying() const;
+    double cut_factor() const;
+
+    const Config& config_;
+    const Problem& problem_;
+    const TapTables& tables_;
+    const GatheredModel& model_;
 };
 
-KeptSlice kept_slice(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const double chunks = static_cast<double>(stream_chunks(problem, tile));
-    const double kernel = static_cast<double>(problem.kernel[0]), sets = static_cast<double>(tables.row_sets.size());
-    const double products = sets * kernel * chunks * stage_clocks(tile, tables);
-    const double more = static_cast<double>(tile.stages - least_kept_stages(tile, problem, tables)) / chunks;
-    const double hidden = (1 - 1 / kernel + more) * products, brought = chunks * bringing_clocks(tile, problem);
-    return {static_cast<double>(problem.stride[0]) * sets, products,
-            std::max({brought - hidden, brought - products, 0.0})};
+/// Until the positions of a stage are there. Those of a halo do not come, where rows do whole.
+double GatheredClocks::of_input() const {
+    const GatheredInputCost& cost = model_.input;
+    const Extents in = in_extents(problem_);
+    const Source source = config_.input.source;
+    int64_t voxels = config_.tile.images * config_.plane.rows * config_.plane.pitch;
+    if (source == Source::whole_rows) voxels = config_.tile.images * config_.plane.rows * in[2];
+    if (source == Source::whole_planes) voxels = config_.tile.images * in[1] * in[2];
+    const double rows = as_double(voxels * 2 * config_.input.steps);
+    if (source == Source::global) return cost.global_row * rows + cost.global_wait;
+    if (problem_.channels_last()) return cost.swizzled_row * rows + cost.swizzled_wait;
+    const double retained = config_.input.raw_stages == 1 ? cost.one_raw_stage_wait : cost.retained_wait;
+    const double waits = config_.pipeline.retains_slices ? retained
+                         : config_.pipeline.stages == 2  ? cost.two_stages_wait
+                                                         : cost.wait;
+    return (is_16_bit(problem_) ? cost.halves_row : cost.floats_row) * rows + waits;
 }
 
-/// Clocks of the products of a step, on average, while warps or the copy engine bring the next stages.
-double multiply_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    if (tile.keeps) {
-        const KeptSlice slice = kept_slice(tile, problem, tables);
-        return (slice.products + slice.waiting) / slice.steps;
+/// The outputs of an output slice.
+double GatheredClocks::of_stores() const {
+    const GatheredStoreCost& cost = model_.store;
+    const double bytes = as_double(bytes_per_element(problem_.dtype));
+    const int64_t stride = out_stride(problem_)[2];
+    const TileShape& tile = config_.tile;
+    const double outputs = as_double(tile.images * tile.channels * tile.h * tile.w * stride);
+    const bool one = stride == 1;
+    if (problem_.channels_last())
+        return outputs * (one ? cost.channels_stride_1 + cost.channels_stride_1_byte * bytes
+                              : cost.channels + cost.channels_byte * bytes);
+    if (config_.store.way == Store::bulk_rows) return outputs * cost.bulk_rows;
+    if (config_.store.way == Store::seamed_rows) return outputs * (cost.seamed_rows + cost.seamed_rows_byte * bytes);
+    if (config_.store.way == Store::warp_rows) return outputs * (cost.warp_rows + cost.warp_rows_byte * bytes);
+    return outputs * (one ? cost.vectors_stride_1 + cost.vectors_stride_1_byte * bytes
+                          : cost.vectors + cost.vectors_byte * bytes);
+}
+
+/// A stage's products with all groups of taps in all passes. Weights come while those before are multiplied.
+double GatheredClocks::of_products() const {
+    const GatheredProductCost& cost = model_.product;
+    const double product = cost.column * as_double(config_.products.columns) + cost.product;
+    const double products = as_double(config_.input.steps * config_.products.m_tiles) * product;
+    const double latency = cost.latency + (joins_rows(config_) ? cost.busy_latency : 0);
+    const double arrival =
+        (latency + cost.weight_byte * as_double(config_.weights.stage_bytes)) / as_double(config_.weights.stages - 1);
+    const std::vector<TapGroup>& groups = tables_.plane.tap_groups(config_.products.tap_groups);
+    double clocks = 0;
+    for (size_t i = 0; i + 1 < groups.size(); ++i) {
+        const double count = as_double(groups[i + 1].first_product - groups[i].first_product);
+        clocks += std::max(count * products, arrival) + cost.group;
     }
-    const double stages = static_cast<double>(problem.kernel[0] * stream_chunks(problem, tile)) /
-                          static_cast<double>(problem.stride[0]); // of a step
-    return stages * std::max(stage_clocks(tile, tables), bringing_clocks(tile, problem));
+    return cost.stage + tables_.plane.mean_passes() * clocks;
 }
 
-/// Clocks until the first slices are there, beside those for which every slice waits.
-double first_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    if (!tile.keeps) return 0;
-    const double stages = static_cast<double>(least_kept_stages(tile, problem, tables));
-    return std::max(stages * bringing_clocks(tile, problem) - kept_slice(tile, problem, tables).waiting, 0.0);
+/// A stage's products, while weights, and input unless it is retained, are copied.
+double GatheredClocks::of_stage() const {
+    const double weights = tables_.plane.mean_passes() *
+                           as_double(tables_.plane.taps() * config_.input.steps * config_.tile.channels * 32);
+    const double input = config_.pipeline.retains_slices ? 0 : as_double(config_.pipeline.stage_bytes);
+    return std::max(of_products(), (input + weights) / model_.product.bytes_per_clock);
 }
 
-/// How much longer a step takes where rows are cut.
-double cut_factor(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    if (tile.w >= tables.q_end[2]) return 1;
-    if (problem.channels_last()) return 1.06;
-    return tile.store == StreamStore::staged ? 2.6 : 1.15;
+GatheredClocks::Retained GatheredClocks::retained() const {
+    const double stages = as_double(chunks(problem_, config_)), kernel = as_double(problem_.kernel[0]);
+    const double sets = as_double(tables_.row_sets()), products = sets * kernel * stages * of_stage();
+    const double more = as_double(config_.pipeline.stages - least_retained_stages(config_, problem_, tables_)) / stages;
+    const double hidden = (1 - 1 / kernel + more) * products, brought = stages * of_input();
+    return {as_double(out_stride(problem_)[0]) * sets, products, std::max({brought - hidden, brought - products, 0.0})};
 }
 
-/// Clocks of a step on one multiprocessor. One warpgroup multiplies while the other one stores.
-double step_clocks(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    constexpr double kStep = 745, kSeam = 108;
-    const double seams = tile.seams ? kSeam * static_cast<double>(tile.h * problem.stride[1] - 1) : 0;
-    const double multiply = multiply_clocks(tile, problem, tables) + kStep + seams;
-    const double store = store_clocks(tile, problem);
+/// The products of an output slice, on average, while warps or TMA bring the next stages.
+double GatheredClocks::of_multiplying() const {
+    if (config_.pipeline.retains_slices) {
+        const Retained slice = retained();
+        return (slice.products + slice.waiting) / slice.slices;
+    }
+    const double stages = as_double(problem_.kernel[0] * chunks(problem_, config_)) /
+                          as_double(out_stride(problem_)[0]); // of an output slice
+    return stages * std::max(of_stage(), of_input());
+}
+
+double GatheredClocks::of_first() const {
+    if (!config_.pipeline.retains_slices) return 0;
+    const double stages = as_double(least_retained_stages(config_, problem_, tables_));
+    return std::max(stages * of_input() - retained().waiting, 0.0);
+}
+
+double GatheredClocks::cut_factor() const {
+    if (config_.tile.w >= tables_.q_count[2]) return 1;
+    if (problem_.channels_last()) return model_.cut_channels_last;
+    return config_.store.passes_shared_memory() ? model_.cut_warp_rows : model_.cut_rows;
+}
+
+/// One warpgroup multiplies while the other one stores.
+double GatheredClocks::of_slice() const {
+    const double seams = config_.store.way == Store::seamed_rows
+                             ? model_.seam * as_double(config_.tile.h * out_stride(problem_)[1] - 1)
+                             : 0;
+    const double multiply = of_multiplying() + model_.slice + seams, store = of_stores();
     const double longer = std::max(multiply, store), shorter = std::min(multiply, store);
-    return cut_factor(tile, problem, tables) * (longer + 0.165 * shorter * shorter / longer);
+    return cut_factor() * (longer + model_.overlap * shorter * shorter / longer);
 }
 
-/// How much longer a step takes where CTAs do not walk side by side.
-double alone_factor(const StreamTile& tile, const Problem& problem) {
-    if (tile.pieces) return 1.15;
-    if (tile.seams) return 1.2;
-    return problem.channels_last() ? 1.015 : 1.035;
+double GatheredClocks::alone_factor() const {
+    if (config_.store.way == Store::bulk_rows) return model_.alone_bulk_rows;
+    if (config_.store.way == Store::seamed_rows) return model_.alone_seamed_rows;
+    return problem_.channels_last() ? model_.alone_channels_last : model_.alone;
 }
 
-/// What CTAs take of the steps: items, and shares of those that are left over.
+/// What CTAs take of the output slices: items, and shares of those that are left over.
 struct Shares {
     int64_t ctas, whole_items, share;
 };
 
-/// As many CTAs as there are multiprocessors, and shares of the steps of items that are not one for each.
+/// As many CTAs as there are multiprocessors, and shares of the slices of items that are not one for each.
 Shares equal_shares(int64_t items, int64_t depth, int64_t multiprocessors, int64_t together) {
     const int64_t whole = depth > 0 ? items / multiprocessors * multiprocessors : 0, rest = (items - whole) * depth;
     if (whole > 0 && rest == 0) return {multiprocessors, whole, 0};
@@ -141,35 +182,33 @@ Shares whole_shares(int64_t items, int64_t multiprocessors) {
 
 /// Sets what CTAs take, such that the products and stores take the least clocks, and these. CTAs with whole items walk
 /// along D side by side, so that what they write of neighbouring rows meets in the L2 cache.
-void choose_shares(StreamTile& tile, const Problem& problem, const StreamTables& tables, int64_t multiprocessors) {
-    const int64_t items = stream_items(problem, tables, tile), depth = stream_depth(tables, tile);
+void choose_shares(Config& config, const Problem& problem, const TapTables& tables, const GatheredClocks& of,
+                   int64_t multiprocessors) {
+    const int64_t items = item_count(problem, tables, config), depth = item_depth(tables, config);
     // Rows that are stored with one another's help are of one CTA.
-    const int64_t together = tile.seams || tile.pieces ? static_cast<int64_t>(tables.row_sets.size()) : 1;
-    const double step = step_clocks(tile, problem, tables), alone = step * alone_factor(tile, problem);
+    const int64_t together = joins_rows(config) ? tables.row_sets() : 1;
+    const double slice = of.of_slice(), alone = slice * of.alone_factor();
     const auto clocks = [&](const Shares& shares) {
-        return static_cast<double>(cuts(shares.whole_items, shares.ctas) * depth) * step +
-               static_cast<double>(shares.share) * alone;
+        return as_double(cuts(shares.whole_items, shares.ctas) * depth) * slice + as_double(shares.share) * alone;
     };
     Shares best = equal_shares(items, depth, multiprocessors, together);
     if (items * depth > 0 && clocks(whole_shares(items, multiprocessors)) < clocks(best))
         best = whole_shares(items, multiprocessors);
-    tile.ctas = best.ctas;
-    tile.whole_items = best.whole_items;
-    tile.share = best.share;
-    tile.clocks = clocks(best);
+    config.schedule = {best.ctas, best.whole_items, best.share, clocks(best)};
 }
 
 } // namespace
 
-int64_t least_kept_stages(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    return (tables.halo(0) + 1) * stream_chunks(problem, tile);
+int64_t least_retained_stages(const Config& config, const Problem& problem, const TapTables& tables) {
+    return (tables.halo(0) + 1) * chunks(problem, config);
 }
 
-void estimate_gather(StreamTile& tile, const Problem& problem, const StreamTables& tables, int multiprocessors) {
-    constexpr double kLaunch = 3500, kPackedByte = 0.001;
-    choose_shares(tile, problem, tables, multiprocessors);
-    tile.clocks += kLaunch + first_clocks(tile, problem, tables) +
-                   kPackedByte * static_cast<double>(stream_packed_words(problem, tables, tile) * 4);
+void estimate_gathered(Config& config, const Problem& problem, const TapTables& tables, int multiprocessors,
+                       const GatheredModel& model) {
+    const GatheredClocks clocks(config, problem, tables, model);
+    choose_shares(config, problem, tables, clocks, multiprocessors);
+    config.schedule.clocks +=
+        model.launch + clocks.of_first() + model.packed_byte * as_double(packed_words(problem, tables, config) * 4);
 }
 
-} // namespace tconv3d::cuda
+} // namespace tconv3d::cuda::tensorcore

@@ -1,227 +1,258 @@
+#include "cuda/tensorcore/gathered/tiles.hpp"
+
 #include <algorithm>
 
+#include "core/cuts.hpp"
+#include "core/direction.hpp"
 #include "cuda/tensorcore/gathered/cost.hpp"
 #include "cuda/tensorcore/staging.hpp"
 
-// Tiles of gathered sums (kernels/gather.cuh): which there are.
-namespace tconv3d::cuda {
+namespace tconv3d::cuda::tensorcore {
 
 namespace {
 
-constexpr int64_t kMostColumns = 256;
+constexpr int64_t kMostColumns = 256;  // of a wgmma
 constexpr int64_t kMostUnrolled = 230; // products of a stage
 
-/// Registers of a thread for sums: beside them it needs the places of what it stores.
-int64_t most_sums(const Problem& problem, const StreamTile& tile) {
-    if (tile.source == StreamSource::global) return 120;
-    if (problem.channels_last()) return stream_is_16_bit(problem) ? 136 : 128;
-    if (!stream_is_16_bit(problem)) return 160;
-    return tile.store == StreamStore::staged ? 152 : 144;
+/// Registers of a thread for accumulators: beside them it needs the offsets of what it stores.
+int64_t most_accumulators(const Problem& problem, const Config& config) {
+    if (config.input.source == Source::global) return 120;
+    if (problem.channels_last()) return is_16_bit(problem) ? 136 : 128;
+    if (!is_16_bit(problem)) return 160;
+    return config.store.passes_shared_memory() ? 152 : 144;
 }
 
-/// In NCDHW a lane has the outputs of two positions, of which rows are multiples, or they go through shared memory.
-StreamStore choose_store(const Problem& problem) {
-    if (problem.channels_last()) return StreamStore::channels;
-    return problem.dst()[2] % (2 * problem.stride[2]) == 0 ? StreamStore::voxel : StreamStore::staged;
+/// In NCDHW a lane has the outputs of two positions, of which rows are multiples, or rows pass through shared memory.
+Store choose_store(const Problem& problem) {
+    if (problem.channels_last()) return Store::channels;
+    return out_extents(problem)[2] % (2 * out_stride(problem)[2]) == 0 ? Store::pairs : Store::warp_rows;
 }
 
 /// Sets the bytes between the rows of 8 channels in shared memory: the vectors of four lanes lie in other banks than
 /// those of the next channel.
-void set_staged(StreamTile& tile, const Problem& problem) {
-    tile.staged_bytes = 0;
-    if (tile.store != StreamStore::staged) return;
-    if (tile.pieces) {
-        // A piece begins as far from a multiple of 16 bytes as in dst; at its end 16 bytes are loaded that it may not
-        // have.
-        const int64_t row = problem.dst()[2] * bytes_per_element(problem.dtype);
-        tile.staged_bytes = round_up(tile.h * problem.stride[1] * row, 128) + 32;
+void set_store_bytes(Config& config, const Problem& problem) {
+    OutputStore& store = config.store;
+    store.channel_bytes = 0;
+    if (!store.passes_shared_memory()) return;
+    const Extents stride = out_stride(problem);
+    const int64_t element = bytes_per_element(problem.dtype);
+    if (store.way == Store::bulk_rows) {
+        // A range begins as far behind a multiple of 16 bytes as in the output; at its end 16 bytes are loaded that it
+        // may not have.
+        const int64_t row = out_extents(problem)[2] * element;
+        store.channel_bytes = round_up(config.tile.h * stride[1] * row, 128) + 32;
         return;
     }
-    const int64_t vector = 2 * problem.stride[2] * bytes_per_element(problem.dtype);
-    tile.staged_bytes = round_up(cuts(tile.w, 2) * vector, 128) + 4 * vector;
+    const int64_t vector = 2 * stride[2] * element;
+    store.channel_bytes = round_up(cuts(config.tile.w, 2) * vector, 128) + 4 * vector;
 }
 
-/// Whether rows of dst meet within sectors, no more than two in each.
-bool has_seams(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
+/// Whether rows of the output meet within sectors, no more than two in each.
+bool has_seams(const Config& config, const Problem& problem, const TapTables& tables) {
     constexpr int64_t kSector = 32;
-    return tile.store == StreamStore::staged && tile.w >= tables.q_end[2] && tile.h * problem.stride[1] > 1 &&
-           problem.dst()[2] * bytes_per_element(problem.dtype) >= kSector;
+    return config.store.way == Store::warp_rows && config.tile.w >= tables.q_count[2] &&
+           config.tile.h * out_stride(problem)[1] > 1 &&
+           out_extents(problem)[2] * bytes_per_element(problem.dtype) >= kSector;
 }
 
-/// Whether the rows of all phases along H are pieces of dst. Each warpgroup stages those of one: with more phases, one
-/// could wait for a buffer that only its own next step completes.
-bool has_pieces(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const bool one_for_each = static_cast<int64_t>(tables.row_sets.size()) == kStreamConsumers;
-    return has_seams(tile, problem, tables) && stream_is_16_bit(problem) && one_for_each;
+/// Whether the rows of all phases along H can be sent as one range. Each consumer stages those of one phase: with more
+/// phases, one could wait for a stage that only its own next output slice completes.
+bool has_ranges(const Problem& problem, const TapTables& tables) {
+    return is_16_bit(problem) && tables.row_sets() == kConsumers;
 }
 
 /// Positions whose outputs a lane stores at once, of which rows are multiples.
-int64_t positions_at_once(const StreamTile& tile) {
-    return tile.trades ? 4 : 2;
+int64_t positions_at_once(const Config& config) {
+    return config.store.way == Store::quads ? 4 : 2;
 }
 
 /// Positions from a row to the next. Right of a row are as many zeros as the taps read; where rows are whole, those
 /// left of the next one serve.
-int64_t pitch_of(const StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const int64_t end = tables.q_end[2] + tables.delta_max[2], left = tables.delta_min[2];
-    if (tile.tail == 0) return tile.w + tables.halo(2);
-    return std::max(end, std::min(problem.src[2], end) - left);
+int64_t pitch_of(const Config& config, const Problem& problem, const TapTables& tables) {
+    const int64_t end = tables.q_count[2] + tables.shift_max[2], left = tables.shift_min[2];
+    if (config.plane.tail == 0) return config.tile.w + tables.halo(2);
+    return std::max(end, std::min(in_extents(problem)[2], end) - left);
 }
 
-/// Where a vector of two voxels is 4 bytes, lanes trade if rows are multiples of four, or the tile is one long row.
-void set_vectors(StreamTile& tile, const Problem& problem) {
-    const Extents dst = problem.dst();
-    const bool long_row = gather_is_contiguous(problem, tile) && tile.h * dst[2] % 4 == 0 && dst[1] * dst[2] % 4 == 0;
-    const bool rows = dst[2] % 4 == 0 && (tile.w % 4 == 0 || tile.w >= dst[2]);
-    tile.trades = !problem.channels_last() && stream_is_16_bit(problem) && problem.stride[2] == 1 &&
-                  !tile.interleaved && (long_row || rows);
-    if (!long_row) tile.pitch = round_up(tile.pitch, positions_at_once(tile));
+/// Where a vector of two voxels is 4 bytes, lanes exchange theirs if rows are multiples of four, or the tile is one
+/// long row.
+void set_vectors(Config& config, const Problem& problem) {
+    const Extents out = out_extents(problem);
+    const TileShape& tile = config.tile;
+    const bool long_row = is_contiguous(problem, config) && tile.h * out[2] % 4 == 0 && out[1] * out[2] % 4 == 0;
+    const bool rows = out[2] % 4 == 0 && (tile.w % 4 == 0 || tile.w >= out[2]);
+    if (config.store.way == Store::pairs && is_16_bit(problem) && out_stride(problem)[2] == 1 &&
+        !config.plane.interleaved && (long_row || rows))
+        config.store.way = Store::quads;
+    if (!long_row) config.plane.pitch = round_up(config.plane.pitch, positions_at_once(config));
 }
 
-/// False where the copy engine does not take the plane, or 32 bits do not count its steps.
-bool set_plane(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    constexpr int64_t kMostBox = 256, kMostSteps = int64_t{1} << 30;
-    const bool whole_rows = tile.w >= tables.q_end[2] && !tile.interleaved;
-    tile.tail = whole_rows ? std::max<int64_t>(-tables.delta_min[2], 0) : 0;
-    tile.pitch = pitch_of(tile, problem, tables);
-    set_vectors(tile, problem);
-    tile.rows = tile.h + tables.halo(1);
-    if (tile.images > 1 && problem.channels_last() && !tile.interleaved) {
-        while (tile.rows * tile.pitch % 8 != 0) ++tile.rows;
+/// Sets the staged plane; false where TMA does not take it, or 32 bits do not count its output slices.
+bool set_plane(Config& config, const Problem& problem, const TapTables& tables) {
+    constexpr int64_t kMostBox = 256, kMostSlices = int64_t{1} << 30;
+    StagedPlane& plane = config.plane;
+    const bool whole_rows = config.tile.w >= tables.q_count[2] && !plane.interleaved;
+    plane.tail = whole_rows ? std::max<int64_t>(-tables.shift_min[2], 0) : 0;
+    plane.pitch = pitch_of(config, problem, tables);
+    set_vectors(config, problem);
+    plane.rows = config.tile.h + tables.halo(1);
+    if (config.tile.images > 1 && problem.channels_last() && !plane.interleaved) {
+        while (plane.rows * plane.pitch % 8 != 0) ++plane.rows;
     }
-    return tile.pitch <= kMostBox && tile.rows <= kMostBox &&
-           stream_items(problem, tables, tile) * stream_depth(tables, tile) < kMostSteps;
+    return plane.pitch <= kMostBox && plane.rows <= kMostBox &&
+           item_count(problem, tables, config) * item_depth(tables, config) < kMostSlices;
 }
 
 /// Cuts the positions into products; false where they do not fit.
-bool set_products(StreamTile& tile, const Problem& problem, const StreamTables& tables) {
-    const int64_t span = tile.span();
-    tile.m_tiles = cuts(span, kMostColumns);
-    tile.columns = round_up(cuts(span, tile.m_tiles), 4 * positions_at_once(tile));
-    const int64_t cores = tile.m_tiles * tile.columns / 8, loaded = tile.images * tile.rows * tile.pitch + tile.tail;
-    const int64_t last = (cores - 1) * tile.core_stride() + 8;
-    tile.positions = round_up(std::max(loaded, last + tables.halo(1) * tile.row_pitch() + tables.halo(2)), 8);
-    const int64_t products = tables.pass_count() * tables.runs() * tile.m_tiles;
-    return stream_sums(tables, tile) <= most_sums(problem, tile) && products <= kMostUnrolled;
+bool set_products(Config& config, const Problem& problem, const TapTables& tables) {
+    ProductTiles& products = config.products;
+    StagedPlane& plane = config.plane;
+    const int64_t span = config.span();
+    products.m_tiles = cuts(span, kMostColumns);
+    products.columns = round_up(cuts(span, products.m_tiles), 4 * positions_at_once(config));
+    const int64_t cores = products.m_tiles * products.columns / 8;
+    const int64_t loaded = config.tile.images * plane.rows * plane.pitch + plane.tail;
+    const int64_t last = (cores - 1) * config.core_stride() + 8;
+    plane.positions = round_up(std::max(loaded, last + tables.halo(1) * config.row_pitch() + tables.halo(2)), 8);
+    const int64_t unrolled = tables.plane.pass_count() * tables.plane.products() * products.m_tiles;
+    return accumulator_registers(tables, config) <= most_accumulators(problem, config) && unrolled <= kMostUnrolled;
 }
 
-/// Keeps the slices of src in stages: those that a step may read, or another one that comes meanwhile. Few come, and
-/// one buffer for them may do. Of all such ways, the one with the least estimated clocks.
-void consider_kept(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-                   const KeepTile& keep) {
+/// Goes through all configs of a problem.
+class GatheredConfigs {
+public:
+    GatheredConfigs(const Problem& problem, const TapTables& tables, const Device& device, const KeepConfig& keep)
+        : problem_(problem), tables_(tables), device_(device), keep_(keep) {}
+
+    /// Rows of one image, whole or cut; or several whole images.
+    void consider_rows(Config config) const;
+    /// Rows of 8 positions, a core matrix each, those of all images in turn.
+    void consider_interleaved(Config config) const;
+
+private:
+    void consider_retained(Config config) const;
+    void consider_stored(Config config) const;
+    void consider(Config config) const;
+
+    const Problem& problem_;
+    const TapTables& tables_;
+    const Device& device_;
+    const KeepConfig& keep_;
+};
+
+/// Retains the input slices in stages: those that an output slice may read, or another one that comes meanwhile. Few
+/// come, and one buffer for them may do. Of all such ways, the one with the least estimated clocks.
+void GatheredConfigs::consider_retained(Config config) const {
     constexpr int64_t kMostStages = 16; // which there are barriers for
-    const int64_t least = least_kept_stages(tile, problem, tables), most_raw = tile.raw_stages;
+    const int64_t least = least_retained_stages(config, problem_, tables_), most_raw = config.input.raw_stages;
     // With phases along H in turn, several groups took longer than fewer k steps.
-    const int64_t most_groups = tables.row_sets.size() > 1 ? 1 : tables.runs();
-    StreamTile best{};
-    tile.keeps = true;
-    for (tile.raw_stages = 1; tile.raw_stages <= most_raw; ++tile.raw_stages) {
-        for (const int64_t more : {int64_t{0}, stream_chunks(problem, tile)}) {
-            tile.stages = least + more;
-            if (tile.stages > kMostStages) break;
-            for (tile.tap_groups = 1; tile.tap_groups <= most_groups; tile.tap_groups += cuts(tile.tap_groups, 2)) {
-                if (!set_weight_stages(tile, problem, tables, device.shared_memory_per_block)) continue;
-                estimate_gather(tile, problem, tables, device.multiprocessors);
-                if (best.clocks <= 0 || tile.clocks < best.clocks) best = tile;
+    const int64_t most_groups = tables_.row_sets() > 1 ? 1 : tables_.plane.products();
+    Config best{};
+    config.pipeline.retains_slices = true;
+    int64_t& groups = config.products.tap_groups;
+    for (config.input.raw_stages = 1; config.input.raw_stages <= most_raw; ++config.input.raw_stages) {
+        for (const int64_t more : {int64_t{0}, chunks(problem_, config)}) {
+            config.pipeline.stages = least + more;
+            if (config.pipeline.stages > kMostStages) break;
+            for (groups = 1; groups <= most_groups; groups += cuts(groups, 2)) {
+                if (!set_weight_stages(config, problem_, tables_, device_.shared_memory_per_block)) continue;
+                estimate_gathered(config, problem_, tables_, device_.multiprocessors);
+                if (best.schedule.clocks <= 0 || config.schedule.clocks < best.schedule.clocks) best = config;
             }
         }
     }
-    if (best.clocks > 0) keep(best);
+    if (best.schedule.clocks > 0) keep_(best);
 }
 
-/// Tries what follows from the geometry and the way of storing.
-void consider_stored(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-                     const KeepTile& keep) {
-    const Extents dst = problem.dst();
-    if (tile.images > 1 && (problem.groups > 1 || tile.store == StreamStore::staged)) return;
-    if (tile.images > 1 && tile.images * problem.dst_channels * dst[0] * dst[1] * dst[2] >= int64_t{1} << 31) return;
-    set_staged(tile, problem);
-    set_stream_runs(tile, problem, tables);
-    if (tile.interleaved && (tile.source == StreamSource::planes || tile.source == StreamSource::runs)) return;
-    if (!set_plane(tile, problem, tables) || !set_products(tile, problem, tables)) return;
-    const int64_t all_steps = cuts(problem.src_channels_per_group(), stream_channel_step(problem));
-    for (tile.steps = 1; tile.steps <= std::min<int64_t>(4, all_steps); tile.steps *= 2) {
-        if (all_steps % tile.steps != 0 || !set_stream_raw(tile, problem)) return;
-        consider_kept(tile, problem, tables, device, keep);
-        if (!set_stream_stages(tile, problem, tables, device.shared_memory_per_block)) continue;
-        estimate_gather(tile, problem, tables, device.multiprocessors);
-        keep(tile);
+/// Tries what follows from the tile and the way of storing.
+void GatheredConfigs::consider_stored(Config config) const {
+    const Extents out = out_extents(problem_);
+    const int64_t images = config.tile.images;
+    if (images > 1 && (problem_.groups > 1 || config.store.passes_shared_memory())) return;
+    if (images > 1 && images * all_out_channels(problem_) * out[0] * out[1] * out[2] >= int64_t{1} << 31) return;
+    set_store_bytes(config, problem_);
+    set_boxes(config, problem_, tables_);
+    const Source source = config.input.source;
+    if (config.plane.interleaved && (source == Source::rows || source == Source::whole_rows)) return;
+    if (!set_plane(config, problem_, tables_) || !set_products(config, problem_, tables_)) return;
+    const int64_t all_steps = cuts(in_channels(problem_), channel_step(problem_));
+    int64_t& steps = config.input.steps;
+    for (steps = 1; steps <= std::min<int64_t>(4, all_steps); steps *= 2) {
+        if (all_steps % steps != 0 || !set_raw(config, problem_)) return;
+        consider_retained(config);
+        if (!set_stages(config, problem_, tables_, device_.shared_memory_per_block)) continue;
+        estimate_gathered(config, problem_, tables_, device_.multiprocessors);
+        keep_(config);
     }
 }
 
-/// Seams and pieces are worth it where storing takes longer than the products.
-void consider(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-              const KeepTile& keep) {
-    consider_stored(tile, problem, tables, device, keep);
-    tile.pieces = has_pieces(tile, problem, tables);
-    tile.seams = !tile.pieces && has_seams(tile, problem, tables);
-    if (tile.pieces || tile.seams) consider_stored(tile, problem, tables, device, keep);
+/// Cleared seams and ranges are worth it where storing takes longer than the products.
+void GatheredConfigs::consider(Config config) const {
+    consider_stored(config);
+    if (!has_seams(config, problem_, tables_)) return;
+    config.store.way = has_ranges(problem_, tables_) ? Store::bulk_rows : Store::seamed_rows;
+    consider_stored(config);
 }
 
-/// Rows of one image, whole or cut; or several whole images.
-void consider_rows(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-                   const KeepTile& keep) {
-    const int64_t rows = tables.q_end[1], columns = tables.q_end[2];
+void GatheredConfigs::consider_rows(Config config) const {
+    const int64_t rows = tables_.q_count[1], columns = tables_.q_count[2];
+    TileShape& tile = config.tile;
     for (int64_t cut = 1; cut <= 4; ++cut) {
         tile.w = cut == 1 ? columns : round_up(cuts(columns, cut), 4);
         if (cuts(columns, tile.w) != cut) continue;
         tile.images = 1;
         tile.h = 0;
-        for (int64_t parts = rows; parts >= 1; --parts) {
-            if (cuts(rows, parts) == tile.h) continue;
-            tile.h = cuts(rows, parts);
-            consider(tile, problem, tables, device, keep);
+        for (int64_t tiles = rows; tiles >= 1; --tiles) {
+            if (cuts(rows, tiles) == tile.h) continue;
+            tile.h = cuts(rows, tiles);
+            consider(config);
         }
         if (cut > 1) continue;
-        for (tile.images = 2; tile.images <= problem.batch; ++tile.images)
-            consider(tile, problem, tables, device, keep);
+        for (tile.images = 2; tile.images <= problem_.batch; ++tile.images) consider(config);
     }
 }
 
-/// Rows of 8 positions, a core each, those of all images in turn.
-void consider_interleaved(StreamTile tile, const Problem& problem, const StreamTables& tables, const Device& device,
-                          const KeepTile& keep) {
-    if (tables.q_end[2] > 8 || tile.store == StreamStore::staged) return;
-    tile.interleaved = true;
-    tile.blocks_w = 1;
-    tile.w = 8;
-    tile.h = tables.q_end[1];
-    for (tile.images = 1; tile.images <= problem.batch; ++tile.images) consider(tile, problem, tables, device, keep);
+void GatheredConfigs::consider_interleaved(Config config) const {
+    if (tables_.q_count[2] > 8 || config.store.passes_shared_memory()) return;
+    config.plane.interleaved = true;
+    config.plane.blocks_w = 1;
+    config.tile.w = 8;
+    config.tile.h = tables_.q_count[1];
+    int64_t& images = config.tile.images;
+    for (images = 1; images <= problem_.batch; ++images) consider(config);
 }
 
 } // namespace
 
-std::string reject_gathered(const Problem& problem, const StreamTables& tables) {
-    if (stream_parts(problem) > 1) return "takes f32 where tf32 is allowed, got f32 in full";
-    if (problem.stride[2] > 2) return "takes strides 1 and 2 along w, got stride " + str(problem.stride);
-    if (tables.row_phases(problem) > 1) return "every phase along h needs taps, got kernel " + str(problem.kernel);
+std::string reject_gathered(const Problem& problem, const TapTables& tables) {
+    if (parts(problem) > 1) return "takes f32 where tf32 is allowed, got f32 in full";
+    if (out_stride(problem)[2] > 2) return "takes strides 1 and 2 along w, got stride " + str(problem.stride);
+    if (tables.plane.row_phases > 1) return "every phase along h needs taps, got kernel " + str(problem.kernel);
     return "";
 }
 
-int64_t gather_place_bytes(const StreamTile& tile, const StreamTables& tables) {
-    constexpr int64_t kPlaceBytes = 8;
-    if (tables.form != StreamForm::gather || tile.store == StreamStore::staged) return 0;
-    const int64_t pairs = tile.m_tiles * tile.columns / 2;
-    return kStreamConsumers * static_cast<int64_t>(tables.row_sets.size()) * pairs * kPlaceBytes;
+bool is_contiguous(const Problem& problem, const Config& config) {
+    const Extents stride = out_stride(problem);
+    const StagedPlane& plane = config.plane;
+    return !problem.channels_last() && stride[1] == 1 && stride[2] == 1 && config.tile.images == 1 &&
+           !plane.interleaved && plane.pitch == out_extents(problem)[2] && config.tile.w == plane.pitch &&
+           plane.pitch % 2 == 0;
 }
 
-bool gather_is_contiguous(const Problem& problem, const StreamTile& tile) {
-    return !problem.channels_last() && problem.stride[1] == 1 && problem.stride[2] == 1 && tile.images == 1 &&
-           !tile.interleaved && tile.pitch == problem.dst()[2] && tile.w == tile.pitch && tile.pitch % 2 == 0;
-}
-
-void each_gather_tile(const Problem& problem, const StreamTables& tables, const Device& device, const KeepTile& keep) {
+void each_gathered_config(const Problem& problem, const TapTables& tables, const Device& device,
+                          const KeepConfig& keep) {
     if (!reject_gathered(problem, tables).empty()) return;
-    StreamTile tile{};
-    tile.engine = StreamEngine::wgmma;
-    tile.source = choose_stream_source(problem, tile.engine);
-    tile.store = choose_store(problem);
-    tile.slices = 1;
-    tile.dst_channels = 64;
-    tile.gathered = true;
-    tile.busy = kStreamConsumers; // which take turns
-    consider_rows(tile, problem, tables, device, keep);
-    consider_interleaved(tile, problem, tables, device, keep);
+    Config config{};
+    config.form = Form::gathered;
+    config.engine = Engine::wgmma;
+    config.input.source = choose_source(problem, config.engine);
+    config.store.way = choose_store(problem);
+    config.tile.slices = 1;
+    config.tile.channels = 64;
+    config.products.warpgroups = kConsumers; // which alternate
+    const GatheredConfigs configs(problem, tables, device, keep);
+    configs.consider_rows(config);
+    configs.consider_interleaved(config);
 }
 
-} // namespace tconv3d::cuda
+} // namespace tconv3d::cuda::tensorcore

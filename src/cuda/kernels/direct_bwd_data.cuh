@@ -1,0 +1,8 @@
+// bwd_data as a plain correlation: grad_src[n, ci, i] sums grad_dst[n, co, s·i − p + j·d] · weight[ci, co, j] over the
+// output channels of the group and the taps j that stay inside dst.
+#include "direct_correlation.cuh"
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    direct_bwd_data(const __grid_constant__ DirectCorrelationArguments args, const __grid_constant__ Output output) {
+    correlate<BwdDataTaps>(args, output);
+}

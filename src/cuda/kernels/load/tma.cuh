@@ -1,0 +1,75 @@
+#pragma once
+
+// How TMA brings the input: into the stages, or to where warps rearrange it (load/rearrange.cuh). The lanes of one warp
+// share the copies of a stage.
+#include "schedule/pipeline.cuh"
+#include "schedule/walks.cuh"
+
+namespace {
+
+/// The first column of a staged plane.
+__device__ __forceinline__ int first_column(const Item& item) {
+    return item.q_w + kShiftMinW;
+}
+
+/// Columns by which the box of a plane begins early, since TMA wants the start of a row on 16 bytes. Where tiles are
+/// aligned it is the same number for all.
+__device__ __forceinline__ int raw_shift(const Item& item) {
+    const int start = kTileW % kRawAlign == 0 ? 0 : item.q_w;
+    return (start + kShiftMinW) & (kRawAlign - 1);
+}
+
+__device__ __forceinline__ int raw_column(const Item& item) {
+    return first_column(item) - raw_shift(item);
+}
+
+__device__ __forceinline__ void copy_boxes(const InputWalk& walk, const ptx::TensorMap& map, uint32_t to,
+                                           uint32_t barrier, int lane) {
+    const Item& item = walk.item();
+    const int channel = walk.chunk() * kSteps * kChannelStep, row = item.q_h + kShiftMinH;
+    if constexpr (kSource == Source::whole_rows) {
+        constexpr int kBoxBytes = kRawBoxBytes / (kImages * kPlaneBoxes);
+        for (int box = lane; box < kImages * kPlaneBoxes; box += 32)
+            ptx::copy_box(to + box * kBoxBytes, map, (item.n + box / kPlaneBoxes) * kGroups + item.group, walk.slice(),
+                          0, channel, (row + box % kPlaneBoxes * kBoxRows) * kInW, barrier);
+    } else if constexpr (kHasPlanes) {
+        constexpr bool kWholePlanes = kSource == Source::whole_planes;
+        if (lane == 0)
+            ptx::copy_box(to, map, item.n * kGroups + item.group, walk.slice() * kSlices, kWholePlanes ? 0 : row,
+                          channel, kWholePlanes ? 0 : raw_column(item), barrier);
+    } else if constexpr (kSwizzled && kInterleaved) {
+        if (lane == 0) ptx::copy_box(to, map, walk.slice(), row, item.n, first_column(item), channel, barrier);
+    } else {
+        // All channels of a stage at once, or those of one core matrix.
+        constexpr int kBoxes = kSwizzled ? 1 : 2 * kSteps, kBoxChannels = 4 * kWordChannels;
+        for (int box = lane; box < kBoxes * kImages; box += 32) {
+            const int core = box % kBoxes, image = box / kBoxes;
+            if (item.n + image >= walk.args.batch) continue;
+            ptx::copy_box(to + core * kPlaneBytes + image * (kImagePitch * kPositionBytes), map,
+                          (item.n + image) * walk.args.in_extents.d + walk.slice(), row, first_column(item), item.group,
+                          channel + core * kBoxChannels, barrier);
+        }
+    }
+}
+
+/// Bytes that copy_boxes brings.
+__device__ __forceinline__ int box_bytes(const InputWalk& walk) {
+    if constexpr (kHasPlanes) return kRawBoxBytes;
+    const int images = kInterleaved ? kImages : min(kImages, walk.args.batch - walk.item().n);
+    return images * 2 * kSteps * (kPlaneRows * kPitch * 16);
+}
+
+__device__ __forceinline__ void copy_input(const TensorCoreArguments& args, const ptx::TensorMap& map,
+                                           const Pipeline& pipe, int lane) {
+    const StageRing& to = kHasRaw ? pipe.raw : pipe.in;
+    int s = 0;
+#pragma unroll 1
+    for (InputWalk walk(args); walk.next(); ++s) {
+        to.wait_empty(s);
+        if (lane == 0) ptx::barrier_arrive_expect(to.full(s), box_bytes(walk));
+        __syncwarp();
+        copy_boxes(walk, map, to.at(s), to.full(s), lane);
+    }
+}
+
+} // namespace

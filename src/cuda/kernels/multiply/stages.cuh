@@ -1,0 +1,127 @@
+#pragma once
+
+// The products of the stages of a slice, by either engine: waits for stages, multiplies, and releases them.
+#include "multiply/mma.cuh"
+#include "multiply/wgmma.cuh"
+#include "schedule/items.cuh"
+#include "schedule/pipeline.cuh"
+
+namespace {
+
+/// kSummedSteps k steps from where `in` and `weights` begin.
+template <int Group>
+__device__ __forceinline__ void multiply_group(Accumulators& acc, uint32_t in, uint32_t weights) {
+    if constexpr (kWgmma) {
+        multiply_by_wgmma<Group>(acc, in, weights);
+    } else {
+        multiply_by_mma<Group>(acc, in, weights);
+    }
+}
+
+/// Returns when the products of all groups but the last `kPending` are in the accumulators. Where warpgroups alternate,
+/// each k step counts. Behind a loop over several, the assembler counts the last one and its end as two, and a
+/// warpgroup waits for its own products while the other's are multiplied; more of both in line were no faster.
+template <int kPending>
+__device__ __forceinline__ void wait_products() {
+    if constexpr (kWgmma) ptx::wgmma_wait<kGathered ? kPending * kSteps : kPending>();
+}
+
+/// Releases a stage: each warp for itself, and each lane where lanes have read it.
+__device__ __forceinline__ void release(uint32_t barrier) {
+    if (threadIdx.x % 32 < kArrivals) ptx::barrier_arrive(barrier);
+}
+
+/// Weights that a CTA packs for itself stay: they are neither waited for nor released.
+__device__ __forceinline__ void wait_weights(const Pipeline& pipe, PipelineState w) {
+    if constexpr (!kOwnWeights) pipe.weights.wait_full(w);
+}
+__device__ __forceinline__ void release_weights(const Pipeline& pipe, PipelineState w) {
+    if constexpr (!kOwnWeights) release(pipe.weights.empty(w));
+}
+
+/// Multiplies a stage of input with all groups of taps, in all passes of a set of phases along H. `w` is the stage of
+/// weights. While one group is multiplied, the one before it is released. Calls `loaded` when the last group is there.
+template <int Set, int Index, typename Loaded>
+__device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, PipelineState& w,
+                                               bool first, Loaded loaded) {
+    constexpr int kPass = kSetPass[Set] + Index / kTapGroups;
+    if constexpr (kPass < kSetPass[Set + 1]) {
+        wait_weights(pipe, w);
+        if constexpr (Index + 1 == (kSetPass[Set + 1] - kSetPass[Set]) * kTapGroups) loaded();
+        multiply_group<Index % kTapGroups>(acc, pipe.in.at(s) + kPassShift[kPass] * kPositionBytes, pipe.weights.at(w));
+        wait_products<1>();
+        if (Index > 0 || !first) release_weights(pipe, pipe.weights.before(w));
+        if (Index == 0 && !first && !kRetainsSlices) release(pipe.in.empty(s - 1));
+        pipe.weights.next(w);
+        multiply_stage<Set, Index + 1>(acc, pipe, s, w, first, loaded);
+    }
+}
+
+/// One pass in split fp32. Tensor cores cut off what an accumulator has no room for, always towards zero: after
+/// hundreds of products more is lost than fp32 loses by rounding. So the products of a group have accumulators of their
+/// own, few k steps of it at a time, which are added rounded; wgmma begins them with its first product.
+template <int Group>
+__device__ __forceinline__ void multiply_pass_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
+                                                      uint32_t in, PipelineState& w) {
+    if constexpr (Group < kTapGroups) {
+        wait_weights(pipe, w);
+#pragma unroll 1
+        for (int step = 0; step < kSteps; step += kSummedSteps) {
+            if constexpr (!kWgmma) clear(group);
+            multiply_group<Group>(group, in + step * kStepBytes, pipe.weights.at(w) + step * weight_step_bytes(Group));
+            wait_products<0>();
+            if (step + kSummedSteps == kSteps) release_weights(pipe, w);
+            add<Group>(acc, group);
+        }
+        pipe.weights.next(w);
+        multiply_pass_rounded<Group + 1>(acc, group, pipe, in, w);
+    }
+}
+
+__device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, const Pipeline& pipe, const Item& item, int s,
+                                                       PipelineState& w) {
+    Accumulators group;
+    const int first = item.first_pass(), passes = item.passes();
+#pragma unroll 1
+    for (int pass = first; pass < first + passes; ++pass)
+        multiply_pass_rounded<0>(acc, group, pipe, pipe.in.at(s) + table_entry(kPassShift, pass) * kPositionBytes, w);
+    release(pipe.in.empty(s));
+}
+
+/// Stages of input that follow one another.
+struct ConsecutiveStages {
+    int& s;
+    __device__ __forceinline__ int at() const { return s; }
+    __device__ __forceinline__ void next() { ++s; }
+    /// Called when the products of all are in the accumulators; while one was multiplied, the one before was released.
+    __device__ __forceinline__ void end(const Pipeline& pipe) const { release(pipe.in.empty(s - 1)); }
+};
+
+/// The stages of some input slices, one after another; `w` is the stage of weights. Calls `loaded` when all there is to
+/// multiply is in shared memory, and all products but those of the last group are under way.
+template <int Set, typename Stages, typename Loaded>
+__device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipeline& pipe, const Item& item, int slices,
+                                                Stages stages, PipelineState& w, Loaded loaded) {
+    if constexpr (Set + 1 < kRowSets && kParts == 1) {
+        if (item.row_set != Set) return multiply_slices<Set + 1>(acc, pipe, item, slices, stages, w, loaded);
+    }
+#pragma unroll 1
+    for (int chunk = 0; chunk < slices * kChunks; ++chunk, stages.next()) {
+        const int s = stages.at();
+        pipe.in.wait_full(s);
+        if constexpr (kParts == 2) {
+            multiply_stage_rounded(acc, pipe, item, s, w);
+        } else {
+            multiply_stage<Set, 0>(acc, pipe, s, w, chunk == 0, [&] {
+                if (chunk + 1 == slices * kChunks) loaded();
+            });
+        }
+    }
+    if constexpr (kParts == 1) {
+        wait_products<0>();
+        release_weights(pipe, pipe.weights.before(w));
+        stages.end(pipe);
+    }
+}
+
+} // namespace

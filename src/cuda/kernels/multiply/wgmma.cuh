@@ -1,0 +1,46 @@
+#pragma once
+
+// The products of a group of taps by wgmma (sm_90a).
+//
+// In the gathered form they add to registers that only the assembler knows (tensorcore/wgmma_source.cpp): these are
+// cleared by clear_accumulators() before the first product, and read by read_accumulators() when all are done.
+#include "multiply/accumulators.cuh"
+#include "schedule/positions.cuh"
+
+namespace {
+
+constexpr ptx::Swizzle kSwizzle = !kSwizzled    ? ptx::Swizzle::none
+                                  : kSteps == 4 ? ptx::Swizzle::bytes128
+                                  : kSteps == 2 ? ptx::Swizzle::bytes64
+                                                : ptx::Swizzle::bytes32;
+
+/// `in` and `weights` are descriptors, whose unit is 16 bytes. Where fp32 is split, `adds` says whether the first
+/// product of an accumulator adds to it or replaces it.
+template <int Group, int M>
+__device__ __forceinline__ void multiply_tiles(Accumulators& acc, uint64_t in, uint64_t weights, int adds) {
+    if constexpr (M < kMTiles) {
+        wgmmas<Group>(acc.values[M], in + tile_position(threadIdx.x, M) * (kPositionBytes / 16), weights, adds);
+        multiply_tiles<Group, M + 1>(acc, in, weights, adds);
+    }
+}
+
+template <int Group>
+__device__ __forceinline__ void multiply_by_wgmma(Accumulators& acc, uint32_t in, uint32_t weights) {
+    const uint64_t a = ptx::wgmma_descriptor(in, kPlaneBytes, kCoreStride * kPositionBytes, kSwizzle);
+    const uint64_t b = ptx::wgmma_descriptor(weights, 128, eight_rows_stride(Group), ptx::Swizzle::none);
+#pragma unroll 1
+    for (int step = 0; step < kSummedSteps; ++step) {
+        ptx::wgmma_fence();
+        const uint64_t step_in = a + step * (kStepBytes / 16),
+                       step_weights = b + step * (weight_step_bytes(Group) / 16);
+        if constexpr (kGathered) {
+            wgmmas<Group>(acc, step_in, step_weights);
+            ptx::wgmma_commit();
+        } else {
+            multiply_tiles<Group, 0>(acc, step_in, step_weights, step);
+        }
+    }
+    if constexpr (!kGathered) ptx::wgmma_commit();
+}
+
+} // namespace

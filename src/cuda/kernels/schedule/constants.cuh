@@ -1,0 +1,87 @@
+#pragma once
+
+// Constants that follow from those of the host (cuda/source/constants.cpp lists these with their meaning).
+//
+// A staged plane is a row of positions, one for each voxel of the tile and its halo: image after image, row after row.
+// A position holds 16 bytes of channels, and the planes of the next channels lie behind its plane. So 8 neighbouring
+// positions are one core matrix of a K-major operand, and a tap is a constant distance between positions. Where TMA
+// writes the stages, a position holds all channels of a stage, and the single plane is a swizzled K-major operand.
+#include "base/ptx.cuh"
+#include "base/storage.cuh"
+
+namespace {
+
+constexpr int kWordChannels = kChannelStep / 8; // channels in 32 bits
+constexpr int kAllTaps = kKernelD * kKernelH * kKernelW;
+constexpr int kChunks = (kInChannels + kSteps * kChannelStep - 1) / (kSteps * kChannelStep); // stages of a slice
+
+// ---- Roles ----
+
+constexpr bool kHasStorer = kGathered && kStore == Store::bulk_rows; // a warpgroup that only stores
+// Beside the consumers there are the producer warpgroup and maybe a storer.
+constexpr int kThreads = (kConsumers + (kHasStorer ? 2 : 1)) * 128;
+constexpr int kRearrangingWarps = 2;
+// Lanes of a warp that arrive at a barrier. One speaks for all where TMA or wgmma is on the other side.
+constexpr int kArrivals = kWgmma ? 1 : 32;
+
+// ---- Input ----
+
+constexpr bool kSwizzled = kSource == Source::swizzled;
+constexpr bool kRearranged = !kSwizzled; // by warps
+constexpr bool kWholeRows = kSource == Source::whole_rows || kSource == Source::whole_planes;
+constexpr bool kHasPlanes = kSource == Source::rows || kWholeRows;
+constexpr bool kHasRaw = kHasPlanes || kSource == Source::core_matrices; // what TMA brings is rearranged
+constexpr int kPlaneBytes = kPositions * 16;
+constexpr int kPartBytes = 2 * kSteps * kPlaneBytes;
+constexpr int kStageBytes = kParts * kPartBytes;
+constexpr int kPositionBytes = kSwizzled ? kSteps * 32 : 16; // from a position to the next
+constexpr int kStepBytes = kSwizzled ? 32 : 2 * kPlaneBytes; // from a k step to the next
+constexpr bool kInterleaved = kImagePitch < kRowPitch;       // a row of each image in turn
+constexpr int kItemImages = kImages / kSlices;               // of the batch in a work item
+
+/// A row of a core matrix: the 16 bytes of a position, or of a row of weights.
+struct alignas(16) CoreRow {
+    uint32_t words[4];
+};
+
+/// Stores the tf32 parts of a row of fp32.
+__device__ __forceinline__ void store_parts(uint32_t to, int part_bytes, const CoreRow& row) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+        CoreRow values;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) values.words[i] = tf32_part(__uint_as_float(row.words[i]), part);
+        ptx::store_shared(to + part * part_bytes, values.words);
+    }
+}
+
+// ---- Weights ----
+//
+// A stage holds the weights of one group of taps: by k step, part and tap, and those of a tap by rows. Where copies
+// rotate the weights, rows come first, so that the slots of a ring are contiguous: eight rows, which are two core
+// matrices, of each tap, part and k step, then the next eight.
+
+constexpr bool kOwnWeights = kPacking == Packing::by_cta;
+constexpr bool kRotatesCopies = kPacking == Packing::one_rotation;
+constexpr int kBlockBytes = kWeightRows * 32; // the weights of one tap of the plane and one k step
+constexpr int kEightRowsBytes = 256;
+constexpr int kTapBytes = kRotatesCopies ? kEightRowsBytes : kBlockBytes; // from a tap to the next
+
+__host__ __device__ constexpr int group_taps(int group) {
+    return kGroupTap[group + 1] - kGroupTap[group];
+}
+__host__ __device__ constexpr int group_bytes(int group) {
+    return kSteps * kParts * group_taps(group) * kBlockBytes;
+}
+
+/// Bytes from the weights of a k step of a group to the next.
+__host__ __device__ constexpr int weight_step_bytes(int group) {
+    return kParts * group_taps(group) * kTapBytes;
+}
+
+/// Bytes from eight rows of a tap to the next eight.
+__host__ __device__ constexpr int eight_rows_stride(int group) {
+    return kRotatesCopies ? kSteps * kParts * group_taps(group) * kEightRowsBytes : kEightRowsBytes;
+}
+
+} // namespace

@@ -1,0 +1,25 @@
+#include "cuda/tensorcore/families.hpp"
+#include "cuda/cells/cells.hpp"
+#include "cuda/direct/direct.hpp"
+#include "cuda/select/family.hpp"
+
+namespace tconv3d::cuda {
+
+const std::vector<Family>& families() {
+    static const std::vector<Family> list = {
+        {"stream", tensorcore::answer_streamed}, //
+        {"gather", tensorcore::answer_gathered}, //
+        {"mma", tensorcore::answer_mma},         //
+        {"cells", answer_cells},                 //
+        {"direct", answer_direct},
+    };
+    return list;
+}
+
+std::vector<std::string> implementations() {
+    std::vector<std::string> names;
+    for (const Family& family : families()) names.emplace_back(family.name);
+    return names;
+}
+
+} // namespace tconv3d::cuda

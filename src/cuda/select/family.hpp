@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/answer.hpp"
+#include "cuda/runtime/driver.hpp"
+#include "tconv3d/cuda.hpp"
+
+namespace tconv3d::cuda {
+
+using Answer = tconv3d::Answer<Kernel>;
+using KernelCandidate = tconv3d::Candidate<Kernel>;
+
+/// What a family is asked. Answering is pure host code: nothing needs a GPU or NVRTC until a kernel is loaded.
+struct Question {
+    const Problem& problem;
+    const Epilogue& epilogue;
+    const Device& device;
+    size_t most_candidates = 1;
+};
+
+/// One kernel family.
+struct Family {
+    const char* name;
+    Answer (*answer)(const Question& question);
+};
+
+/// The last one accepts every valid problem but the most extreme.
+const std::vector<Family>& families();
+
+/// Candidates of a family that are worth measuring.
+constexpr size_t kMostCandidates = 8;
+
+/// What is taken, and why all else is not.
+struct Choice {
+    const Family* family;
+    KernelCandidate candidate;
+    std::vector<Rejection> rejections;
+};
+
+/// What tuning found, else the least estimate among those that accept a valid problem, the earlier one where two are
+/// equal. TCONV3D_CUDA_IMPL names a family to force, and TCONV3D_CUDA_VARIANT a candidate of it. Throws Error when none
+/// accepts.
+Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device);
+
+/// As the public one, for a device that need not be there.
+std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, const Device& device);
+
+} // namespace tconv3d::cuda

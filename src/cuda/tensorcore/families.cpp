@@ -1,0 +1,111 @@
+#include "cuda/tensorcore/families.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/direction.hpp"
+#include "cuda/tensorcore/choice.hpp"
+#include "cuda/tensorcore/gathered/tiles.hpp"
+#include "cuda/tensorcore/kernel.hpp"
+
+namespace tconv3d::cuda::tensorcore {
+
+namespace {
+
+/// Why 32-bit coordinates or unrolled phases cannot serve the problem; empty when they can.
+std::string reject_extents(const Problem& problem) {
+    const Extents in = in_extents(problem), out = out_extents(problem), stride = out_stride(problem);
+    constexpr int64_t kLimit = int64_t{1} << 30;
+    if (out[1] * out[2] >= kLimit || out[0] >= kLimit || in[1] * in[2] >= kLimit || in[0] * problem.batch >= kLimit)
+        return "takes slices of fewer than 2^30 voxels, got " + str(in) + " to " + str(out);
+    const int64_t neighbours = problem.channels_last() ? all_out_channels(problem) : 1;
+    if (out[1] * out[2] * neighbours >= int64_t{1} << 31) {
+        return "takes slices of fewer than 2^31 outputs, got " + str(out) + " of " + std::to_string(neighbours) +
+               " channels";
+    }
+    constexpr int64_t kMostTaps = 92; // those of one k step and 32 channels are less than 99 KiB of shared memory
+    if (problem.kernel[1] * problem.kernel[2] > kMostTaps)
+        return "takes at most " + std::to_string(kMostTaps) + " taps in a plane, got kernel " + str(problem.kernel);
+    constexpr int64_t kMostPhases = 64;
+    if (std::max({stride[0], stride[1], stride[2]}) > kMostPhases || stride[0] * stride[1] * stride[2] > kMostPhases)
+        return "takes at most 64 phases, got stride " + str(stride);
+    return "";
+}
+
+/// Products that make up an output, on average.
+double products_of_output(const Problem& problem) {
+    const Extents stride = out_stride(problem);
+    return static_cast<double>(in_channels(problem) * problem.taps()) /
+           static_cast<double>(stride[0] * stride[1] * stride[2]);
+}
+
+/// Each product of split fp32 lacks its last bits. In long sums the rounding of every sum hides that.
+std::string reject_accuracy(const Problem& problem) {
+    constexpr double kFewestProducts = 64;
+    const double products = products_of_output(problem);
+    if (parts(problem) == 1 || products >= kFewestProducts) return "";
+    return "f32 in parts would be less accurate than PyTorch in sums of fewer than 64 products, got " +
+           std::to_string(static_cast<int64_t>(products));
+}
+
+std::string reject_problem(const Problem& problem, Engine engine, Form form) {
+    if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
+    if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
+    std::string reason = reject_extents(problem);
+    if (reason.empty()) reason = reject_accuracy(problem);
+    if (reason.empty() && form == Form::gathered)
+        reason = reject_gathered(problem, all_tables(problem, engine, form).front());
+    return reason;
+}
+
+std::string reject_items(const Problem& problem, const Tiling& tiling) {
+    const int64_t items = item_count(problem, tiling.tables, tiling.config);
+    return items < int64_t{1} << 30 ? "" : "takes fewer than 2^30 work items, got " + std::to_string(items);
+}
+
+Answer answer(const Question& question, Engine engine, Form form) {
+    std::string reason = reject_problem(question.problem, engine, form);
+    if (!reason.empty()) return {std::move(reason), {}};
+    std::vector<Tiling> tilings =
+        best_tilings(question.problem, question.device, engine, form, question.most_candidates);
+    if (tilings.empty()) return {"no tile fits into shared memory and registers", {}};
+    reason = reject_items(question.problem, tilings.front());
+    if (!reason.empty()) return {std::move(reason), {}};
+    Answer answer;
+    for (Tiling& tiling : tilings) {
+        const double microseconds = tiling.config.schedule.microseconds();
+        std::string name = tiling.name();
+        answer.candidates.push_back(
+            {std::move(name), microseconds,
+             [problem = question.problem, epilogue = question.epilogue, device = question.device,
+              chosen = std::move(tiling)] { return make_kernel(problem, epilogue, device, chosen); }});
+    }
+    return answer;
+}
+
+std::string capability(const Device& device) {
+    return std::to_string(device.sm / 10) + "." + std::to_string(device.sm % 10);
+}
+
+Answer answer_wgmma(const Question& question, Form form) {
+    if (question.device.sm != 90) return {"wgmma needs compute capability 9.0, got " + capability(question.device), {}};
+    return answer(question, Engine::wgmma, form);
+}
+
+} // namespace
+
+Answer answer_streamed(const Question& question) {
+    return answer_wgmma(question, Form::streamed);
+}
+
+Answer answer_gathered(const Question& question) {
+    return answer_wgmma(question, Form::gathered);
+}
+
+Answer answer_mma(const Question& question) {
+    if (question.device.sm < 80)
+        return {"mma.sync needs compute capability 8.0, got " + capability(question.device), {}};
+    return answer(question, Engine::mma, Form::streamed);
+}
+
+} // namespace tconv3d::cuda::tensorcore
