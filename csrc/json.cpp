@@ -48,6 +48,7 @@ std::string array(const std::vector<std::string>& items) {
 
 std::string names(const std::vector<std::string>& texts) {
     std::vector<std::string> items;
+    items.reserve(texts.size());
     for (const std::string& text : texts) items.push_back(quote(text));
     return array(items);
 }

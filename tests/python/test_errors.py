@@ -316,5 +316,5 @@ def test_numbers_are_printed_without_the_locale() -> None:
     assert files
     for file in files:
         text = file.read_text()
-        assert re.search(r'printf\([^;]*%[-+ #0-9.]*[aefgAEFG]', text) is None, file
+        assert re.search(r"printf\([^;]*%[-+ #0-9.]*[aefgAEFG]", text) is None, file
         assert re.search(r"\b(ostringstream|stringstream|strtod|strtof|stod|stof)\b", text) is None, file
