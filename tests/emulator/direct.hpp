@@ -11,6 +11,7 @@
 #include "definition.hpp"
 #include "finish/steps.cuh"
 #include "shared/direct_arguments.cuh"
+#include "shared/output.cuh"
 #include "shared/tap_progression.cuh"
 
 namespace direct {

@@ -11,7 +11,7 @@ bool is_exact() {
     std::memcpy(&args, kArguments, sizeof args);
     args.in = kFwd ? tensors.src.data() : tensors.grad_dst.data();
     args.weight = tensors.weight.data();
-    output.dst = results.data();
+    output.out = results.data();
     output.bias = tensors.bias.data(); // bwd_data does not read it
     direct::launch(kThreads, [] { KERNEL_ENTRY(args, output); });
     return check::differences(results, exact, kFwd ? "dst" : "grad_src") == 0;
