@@ -15,7 +15,7 @@ demo: build ## run the operator, check it against PyTorch, show the speed-up
 test: ## all tests
 	@tools/test $(ARGS)
 
-test-cpp: setup ## the C++ tests, under AddressSanitizer and UndefinedBehaviorSanitizer
+test-cpp: setup ## the C++ tests: under AddressSanitizer and UBSan, then those that compile GPU kernels
 	@tools/test-cpp
 
 test-python: build ## the Python tests

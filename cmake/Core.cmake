@@ -23,6 +23,9 @@ target_include_directories(tconv3d
 target_link_libraries(tconv3d PUBLIC Threads::Threads PRIVATE ${CMAKE_DL_LIBS})
 tconv3d_embed_kernels(tconv3d)
 tconv3d_compile_options(tconv3d)
+# What most files read, read once: a quarter of their time. Every file still includes what it uses, which `make lint`
+# checks by a build without precompiled headers.
+target_precompile_headers(tconv3d PRIVATE <algorithm> <array> <cstdint> <functional> <map> <memory> <string> <vector>)
 
 # Contraction and unobserved errno/traps free the vectoriser; NaN, infinity and the order of sums stay exact.
 set(kernel_options -fno-math-errno -fno-trapping-math -ffp-contract=fast)

@@ -1,24 +1,18 @@
-// The epilogue as device code: its formulas, its text, and that NVRTC takes it.
+// The epilogue as device code: its formulas and its text.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "cuda/kernels/finish/steps.cuh"
-#include "cuda/runtime/compile.hpp"
 #include "cuda/source/output_source.hpp"
-#include "nvrtc_test.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
-using testing::NvrtcTest;
-
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-constexpr const char* kEveryStep =
-    "add(0.5) mul(-3) div(4) clamp(min=-1,max=0.5) clamp(min=-2) clamp(max=3) relu leaky_relu(0.2) elu(1.5) silu gelu "
-    "gelu_tanh sigmoid tanh hardswish softplus(2,20) mish channel_add channel_mul residual_add residual_mul";
 
 template <typename T>
 struct DeviceStep {
@@ -109,29 +103,6 @@ TEST(OutputArgument, IsTheRowOfPointersThatTheKernelReads) {
     arguments.operands = {places + 3, places + 4};
     const std::vector<const void*> full = {places, places + 1, places + 2, places + 3, places + 4};
     EXPECT_EQ(output_argument(Epilogue::parse("channel_add residual_mul"), arguments, places), full);
-}
-
-using EpilogueCompile = NvrtcTest;
-
-TEST_F(EpilogueCompile, TakesEveryStepInEveryDtype) {
-    const std::string kernel = "constexpr bool kAddsAbsentBias = false;\n#include \"store/vectors.cuh\"\n"
-                               "extern \"C\" __global__ void store_all(Output output, const Compute* sums) {\n"
-                               "    const int64_t i = threadIdx.x;\n"
-                               "    const Fragment<2, 0, int64_t> pair{{sums[i], sums[i + 1]}, "
-                               "{load_bias(output, 2)}, 2, 2 * i};\n"
-                               "    store_fragment(output, pair, 2, true, true);\n"
-                               "}\n";
-    const Epilogue epilogue = Epilogue::parse(kEveryStep);
-    Problem problem;
-    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
-        problem.dtype = dtype;
-        for (const bool present : {false, true}) {
-            const std::string source = output_source(problem, epilogue, {present, present});
-            const Compiled compiled = compile_for(80, {"store/vectors.cuh", source + kernel, "store_all", 0});
-            EXPECT_EQ(compiled.spill_bytes, 0) << name(dtype);
-            EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << compiled.log;
-        }
-    }
 }
 
 } // namespace

@@ -1,5 +1,6 @@
-// The kernel that gathers along D: its tiles against the machine's limits and against what they read, and that NVRTC
-// compiles what selection can choose, without spills and without serialised wgmmas.
+// The configs of the gathered form against the machine's limits and against what they read.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 
 #include "cuda/tensorcore/choice.hpp"
@@ -7,7 +8,6 @@
 #include "cuda/tensorcore/gathered/tiles.hpp"
 #include "cuda/tensorcore/source.hpp"
 #include "made_up_devices.hpp"
-#include "nvrtc_test.hpp"
 #include "problem_file.hpp"
 
 namespace tconv3d::cuda::tensorcore {
@@ -16,7 +16,6 @@ namespace {
 using testing::kAmpere;
 using testing::kHopper;
 using testing::read_problems;
-using testing::sampled_every;
 
 /// The ways to multiply and lay out a problem that it takes.
 std::vector<Problem> gathered_modes(const Problem& listed) {
@@ -145,23 +144,6 @@ TEST(GatheredConfig, IsChosenForManyChannels) {
     EXPECT_TRUE(cheaper("n16 ci32 co64 32x32x32 k5 s2 p2 tf32"));
     EXPECT_FALSE(cheaper("n8 ci48 co24 96x96x96 k3 tf32"));
     EXPECT_FALSE(cheaper("n32 ci32 co64 16x32x32 k3 s2 p1 op1 bf16"));
-}
-
-class GatheredCompile : public testing::NvrtcTest {};
-
-TEST_F(GatheredCompile, TakesTheBaselines) {
-    const size_t step = sampled_every() > 1 ? 7 : 1;
-    size_t index = 0;
-    for (const Problem& listed : read_problems("baselines.txt")) {
-        for (const Problem& problem : gathered_modes(listed)) {
-            if (index++ % step != 0) continue;
-            const auto [tables, config] = best_tilings(problem, kHopper, Engine::wgmma, Form::gathered, 1).front();
-            const bool has_bias = index / step % 2 == 0;
-            const Compiled kernel =
-                compile_for(kHopper.sm, kernel_request(problem, tables, config, {}, {has_bias, false}));
-            testing::expect_fits(kernel, problem, Engine::wgmma, problem.str() + ", " + config.name());
-        }
-    }
 }
 
 } // namespace

@@ -1,5 +1,6 @@
-// The configs of the streamed form against the machine's limits, and that NVRTC compiles what selection can choose,
-// without spills and without serialised wgmmas.
+// The configs of the streamed form against the machine's limits.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <set>
 
@@ -8,7 +9,6 @@
 #include "cuda/tensorcore/pack.hpp"
 #include "cuda/tensorcore/source.hpp"
 #include "made_up_devices.hpp"
-#include "nvrtc_test.hpp"
 #include "problem_file.hpp"
 
 namespace tconv3d::cuda::tensorcore {
@@ -18,9 +18,7 @@ using testing::kAmpere;
 using testing::kHopper;
 using testing::listed_problems;
 using testing::modes;
-using testing::NvrtcTest;
 using testing::read_problems;
-using testing::sampled_every;
 using testing::with;
 
 const Device& device_for(Engine engine) {
@@ -178,33 +176,6 @@ TEST(StreamedConfig, RejectionsNameTheValues) {
     Device turing = kAmpere;
     turing.sm = 75;
     EXPECT_NE(mma_reason("ci8 co8 4x4x8 k3 tf32", turing).find("7.5"), std::string::npos);
-}
-
-void expect_compiles(const Problem& problem, Engine engine, bool has_bias) {
-    const auto [tables, config] = tiling_of(problem, engine);
-    const int sm = device_for(engine).sm;
-    const Compiled kernel = compile_for(sm, kernel_request(problem, tables, config, {}, {has_bias, false}));
-    testing::expect_fits(kernel, problem, engine, problem.str() + ", " + config.name());
-    const PackParcel parcel = pack_parcel(problem, config, device_for(engine));
-    EXPECT_EQ(compile_for(sm, pack_request(problem, tables, config, parcel)).spill_bytes, 0) << problem.str();
-}
-
-class StreamedCompile : public NvrtcTest {
-protected:
-    /// Every `step`-th mode of the problems, the first one another for each problem.
-    static void expect_all_compile(const std::vector<Problem>& problems, Engine engine, size_t step) {
-        size_t index = 0;
-        for (const Problem& listed : problems)
-            for (const Problem& problem : modes(listed))
-                if (index++ % step == 0 && accepts(problem, engine))
-                    expect_compiles(problem, engine, index / step % 2 == 0);
-    }
-};
-
-// The baselines' are compiled in cuda_chosen_test.cpp.
-TEST_F(StreamedCompile, TakesTheProblemFile) {
-    expect_all_compile(listed_problems(), Engine::wgmma, 7 * sampled_every());
-    expect_all_compile(listed_problems(), Engine::mma, 11 * sampled_every());
 }
 
 } // namespace

@@ -45,7 +45,7 @@ public:
         write(name, text.str().erase(text.str().find(once), once.size()));
     }
     bool compile(const std::string& sources) const {
-        return run(TCONV3D_CXX " -std=c++17 -O1 -w -I. -o emulated device.cpp " + sources);
+        return run(TCONV3D_CXX " -std=c++17 -O1 -w -I. -o emulated " TCONV3D_EMULATOR_DEVICE " " + sources);
     }
     bool execute() const { return run("./emulated"); }
 

@@ -1,0 +1,72 @@
+// Kernels for tensor cores that selection does not choose for the baselines, which chosen_test.cpp compiles: samples of
+// the gathered form for the baselines, and of the streamed form for the problem file.
+#include "cuda/select/family.hpp"
+#include "cuda/tensorcore/choice.hpp"
+#include "cuda/tensorcore/families.hpp"
+#include "cuda/tensorcore/pack.hpp"
+#include "cuda/tensorcore/source.hpp"
+#include "made_up_devices.hpp"
+#include "nvrtc_test.hpp"
+#include "problem_file.hpp"
+
+namespace tconv3d::cuda::tensorcore {
+namespace {
+
+using testing::kAmpere;
+using testing::kHopper;
+using testing::sampled_every;
+
+class TensorCoreCompile : public testing::NvrtcTest {
+protected:
+    static const Device& device_for(Engine engine) { return engine == Engine::wgmma ? kHopper : kAmpere; }
+
+    static bool accepts(const Problem& problem, Engine engine, Form form) {
+        if (problem.batch == 0) return false;
+        const auto answer = engine == Engine::mma    ? answer_mma
+                            : form == Form::gathered ? answer_gathered
+                                                     : answer_streamed;
+        return answer({problem, {}, device_for(engine)}).accepts();
+    }
+
+    static void expect_compiles(const Problem& problem, Engine engine, Form form, bool has_bias) {
+        const Device& device = device_for(engine);
+        const auto [tables, config] = best_tilings(problem, device, engine, form, 1).front();
+        const std::string where = problem.str() + ", " + config.name();
+        const Compiled kernel = compile_for(device.sm, kernel_request(problem, tables, config, {}, {has_bias, false}));
+        testing::expect_fits(kernel, problem, engine, where);
+        const PackParcel parcel = pack_parcel(problem, config, device);
+        EXPECT_EQ(compile_for(device.sm, pack_request(problem, tables, config, parcel)).spill_bytes, 0) << where;
+    }
+
+    /// Every `step`-th of the problems, with and without a bias in turns.
+    static void expect_all_compile(const std::vector<Problem>& problems, Engine engine, Form form, size_t step) {
+        for (size_t i = 0; i < problems.size(); i += step)
+            expect_compiles(problems[i], engine, form, i / step % 2 == 0);
+    }
+
+    /// All modes of the problems that the form takes.
+    static std::vector<Problem> taken(const std::vector<Problem>& problems, Engine engine, Form form) {
+        std::vector<Problem> list;
+        for (const Problem& listed : problems)
+            for (const Problem& problem : testing::modes(listed))
+                if (accepts(problem, engine, form)) list.push_back(problem);
+        return list;
+    }
+};
+
+TEST_F(TensorCoreCompile, GatheredTakesTheBaselines) {
+    std::vector<Problem> problems;
+    for (const Problem& problem : taken(testing::read_problems("baselines.txt"), Engine::wgmma, Form::gathered))
+        if (std::string(choose(problem, {}, kHopper).family->name) != "gather") problems.push_back(problem);
+    expect_all_compile(problems, Engine::wgmma, Form::gathered, sampled_every() > 1 ? 7 : 1);
+}
+
+TEST_F(TensorCoreCompile, StreamedTakesTheProblemFile) {
+    const std::vector<Problem> listed = testing::listed_problems();
+    for (const Engine engine : {Engine::wgmma, Engine::mma})
+        expect_all_compile(taken(listed, engine, Form::streamed), engine, Form::streamed,
+                           (engine == Engine::wgmma ? 7 : 11) * sampled_every());
+}
+
+} // namespace
+} // namespace tconv3d::cuda::tensorcore
