@@ -120,6 +120,15 @@ def test_table_of_kernelbench() -> None:
     assert "2 of 2 faster than it." in text
 
 
+def test_pictures_are_drawn_from_the_committed_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="the plot needs matplotlib, which is not installed")
+    assert all(picture.exists() for picture in bench_table.PLOTS.values())
+    drawn = {results: tmp_path / picture.name for results, picture in bench_table.PLOTS.items()}
+    monkeypatch.setattr(bench_table, "PLOTS", drawn)
+    bench_table.draw_all()
+    assert {picture.read_bytes()[1:4] for picture in drawn.values()} == {b"PNG"}
+
+
 def test_sentences_quote_the_committed_numbers() -> None:
     text, values = bench_table.README.read_text(encoding="utf-8"), bench_table.committed_numbers()
     assert bench_table.NUMBER.findall(text) == [(name, values[name]) for name, _ in bench_table.NUMBER.findall(text)], (
