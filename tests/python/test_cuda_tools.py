@@ -155,16 +155,19 @@ def test_the_command_line(tmp_path: Path) -> None:
 def test_kernelbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "kernelbench"))
     run = importlib.import_module("run")
-    monkeypatch.setattr(run, "TIMED_SECONDS", 0.0)
-    torch.backends.cudnn.allow_tf32 = True
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     file = tmp_path / "results.json"
-    for more in ([], ["--no-tf32"]):
-        arguments = ["run.py", "--device", "cuda", "--scale", "small", "--json", str(file), *more]
-        monkeypatch.setattr(sys, "argv", arguments)
+    plain, compiled = ["L1-73", "L2-3", "L2-26", "L2-38", "L2-77", "L2-100"], ["L1-77", "L2-74"]
+    for only, more in ((plain, ["--no-compile"]), (compiled, ["--no-tf32"])):
+        arguments = ["run.py", "--device", "cuda", "--scale", "small", "--seconds", "0", "--json", str(file), *more]
+        monkeypatch.setattr(sys, "argv", [*arguments, "--only", *only])
         assert run.main() == 0, capsys.readouterr().out
         results = json.loads(file.read_text())
-        assert results["tf32"] == (not more)
-        assert len(results["results"]) == 8
-        assert all(result["best_ms"] == min(result["torch_ms"], result["tuned_ms"]) for result in results["results"])
-    for name in ("run", "reference", *(name for name in sys.modules if name.startswith("level"))):
+        assert results["tf32"] == (only is plain)
+        assert len(results["results"]) == len(only)
+        sides = ["torch_ms", "tuned_ms", "tuned_ndhwc_ms"] + ["compiled_ms", "tuned_compiled_ms"] * (only is compiled)
+        for result in results["results"]:
+            assert result["best_ms"] == min(result[side] for side in sides)
+            assert (result["tconv3d_compiled_ms"] is not None) == (only is compiled)
+    for name in ("run", "measure", "reference", "tuned", *(name for name in sys.modules if name.startswith("level"))):
         sys.modules.pop(name, None)

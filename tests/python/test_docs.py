@@ -110,8 +110,23 @@ def test_tables_of_a_small_run_on_a_gpu() -> None:
 
 
 def test_table_of_kernelbench() -> None:
+    """What was not measured is a dash, and counts for nothing."""
     row = {"problem": "level1_58", "torch_ms": 8.0, "tuned_ms": 3.0, "tconv3d_ms": 2.0}
-    assert "| level 1, 58 | 8.000 | 3.000 | 2.000 | 4.00× | 1.50× |" in bench_table.kernelbench({"results": [row]})
+    more = {"tuned_ndhwc_ms": 2.5, "compiled_ms": 4.0, "tuned_compiled_ms": 1.0, "tconv3d_compiled_ms": 0.5}
+    text = bench_table.kernelbench({"results": [row, {**row, "problem": "level2_3", **more}]})
+    assert "| level 1, 58 | 8.000 | 3.000 | – | 2.000 | – | 4.00× | 1.50× |" in text
+    assert "| level 2, 3 | 8.000 | 2.500 | 1.000 | 2.000 | 0.500 | 4.00× | 2.00× |" in text
+    assert "Geometric means over these 2: 4.00× eager, 1.73× the best" in text
+    assert "2 of 2 faster than it." in text
+
+
+def test_pictures_are_drawn_from_the_committed_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="the plot needs matplotlib, which is not installed")
+    assert all(picture.exists() for picture in bench_table.PLOTS.values())
+    drawn = {results: tmp_path / picture.name for results, picture in bench_table.PLOTS.items()}
+    monkeypatch.setattr(bench_table, "PLOTS", drawn)
+    bench_table.draw_all()
+    assert {picture.read_bytes()[1:4] for picture in drawn.values()} == {b"PNG"}
 
 
 def test_sentences_quote_the_committed_numbers() -> None:

@@ -62,7 +62,7 @@ def _run_on_cpu(options: argparse.Namespace) -> int:
     if options.json is not None:
         write_json(results(rows, rates), options.json)
     if options.plot is not None:
-        save_plot(rows, options.plot)
+        save_plot(results(rows, rates), options.plot)
     return report_wrong(rows)
 
 

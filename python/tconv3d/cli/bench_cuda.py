@@ -20,7 +20,7 @@ from .machine import Rates
 from .modes import mode_of
 from .plot import save_plot
 from .results import report_wrong, write_json
-from .results_cuda import Answer, Row, bars, drawn, results, summary
+from .results_cuda import Answer, Row, results, summary
 
 #: Problems with a shorter floor are timed in a row of calls too: the events around a single one count in such a time.
 _SHORT_FLOOR_MS = 0.01
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, cases: list[NamedProblem]) -> int:
     if options.json is not None:
         write_json(results(rows, rates), options.json)
     if options.plot is not None:
-        save_plot(bars(drawn(rows)), options.plot)
+        save_plot(results(rows, rates), options.plot)
     return report_wrong(rows) or int(len(rows) < len(cases))
 
 

@@ -21,7 +21,7 @@ from .timing import geometric_mean
 
 
 class Bar(Protocol):
-    """What a chart and a mean need of a row."""
+    """What a mean needs of a row."""
 
     @property
     def name(self) -> str: ...

@@ -85,12 +85,6 @@ def bars(rows: list[Row]) -> list[Bar]:
     return [bar for bar in speed_ups if 0 < bar.speed_up < math.inf]
 
 
-def drawn(rows: list[Row]) -> list[Row]:
-    """What a chart has room for: the first layout, in its first two modes."""
-    kinds = list(dict.fromkeys(row.kind for row in rows if row.layout == rows[0].layout))
-    return [row for row in rows if row.kind in kinds[:2]]
-
-
 def summary(rows: list[Row], rates: dict[str, Rates]) -> str:
     header = ["problem", "mode", "default ms", "best ms", "tconv3d ms", "floor ms", "TFLOP/s", "GB/s", "× floor"]
     header += ["best × floor", "default/ours", "best/ours", "extra MiB", "best's", "call µs", "default's"]
