@@ -25,6 +25,29 @@ using EpilogueBwd = at::Tensor(const at::Tensor&, const at::Tensor&, Text);
 using EpilogueBwdOperands = std::tuple<at::Tensor, std::vector<at::Tensor>>(const at::Tensor&, const at::Tensor&, Text,
                                                                             at::TensorList);
 
+/// The overloads of fwd or fwd_saved; the operands decide between them.
+template <typename Result>
+class FwdOverloads {
+public:
+    explicit FwdOverloads(const char* name)
+        : without_operands_(find<Fwd<Result>>(name)),
+          with_operands_(find<Fwd<Result, at::TensorList>>(name, "operands")) {}
+
+    Result call(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, const Geometry& geometry,
+                Text epilogue, at::TensorList operands) const {
+        const auto& [stride, padding, output_padding, groups, dilation] = geometry;
+        if (operands.empty())
+            return without_operands_.call(src, weight, bias, stride, padding, output_padding, groups, dilation,
+                                          epilogue);
+        return with_operands_.call(src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue,
+                                   operands);
+    }
+
+private:
+    c10::TypedOperatorHandle<Fwd<Result>> without_operands_;
+    c10::TypedOperatorHandle<Fwd<Result, at::TensorList>> with_operands_;
+};
+
 } // namespace
 
 Geometry::Geometry(at::IntArrayRef stride_, at::IntArrayRef padding_, at::IntArrayRef output_padding_, int64_t groups_,
@@ -53,26 +76,15 @@ Extents extents(const char* argument, at::IntArrayRef values) {
 
 at::Tensor fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, const Geometry& geometry,
                Text epilogue, at::TensorList operands) {
-    static const auto op = find<Fwd<at::Tensor>>("tconv3d::fwd");
-    static const auto with_operands = find<Fwd<at::Tensor, at::TensorList>>("tconv3d::fwd", "operands");
-    const auto& [stride, padding, output_padding, groups, dilation] = geometry;
-    return operands.empty()
-               ? op.call(src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue)
-               : with_operands.call(src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue,
-                                    operands);
+    static const FwdOverloads<at::Tensor> op("tconv3d::fwd");
+    return op.call(src, weight, bias, geometry, epilogue, operands);
 }
 
 std::tuple<at::Tensor, at::Tensor> fwd_saved(const at::Tensor& src, const at::Tensor& weight,
                                              const OptionalTensor& bias, const Geometry& geometry, Text epilogue,
                                              at::TensorList operands) {
-    using Result = std::tuple<at::Tensor, at::Tensor>;
-    static const auto op = find<Fwd<Result>>("tconv3d::fwd_saved");
-    static const auto with_operands = find<Fwd<Result, at::TensorList>>("tconv3d::fwd_saved", "operands");
-    const auto& [stride, padding, output_padding, groups, dilation] = geometry;
-    return operands.empty()
-               ? op.call(src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue)
-               : with_operands.call(src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue,
-                                    operands);
+    static const FwdOverloads<std::tuple<at::Tensor, at::Tensor>> op("tconv3d::fwd_saved");
+    return op.call(src, weight, bias, geometry, epilogue, operands);
 }
 
 at::Tensor bwd_data(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
