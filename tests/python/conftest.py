@@ -24,6 +24,7 @@ ONE_PROCESS = {
     r".*/test_cuda\w*\.py": "on a GPU",
     r".*/test_cli\.py::test_bench": "results of one benchmark",
     r".*/test_compile\.py::.*\binductor\b": "headers that inductor compiles",
+    r".*/test_export\.py::test_saved": "headers that inductor compiles",
 }
 
 
