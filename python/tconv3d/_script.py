@@ -31,11 +31,15 @@ def conv_transpose3d(
                 f"on the CPU and on NVIDIA GPUs, but got {input.dtype} on {input.device}"
             )
         return torch.conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
-    if input.dim() == 5:
-        return _fwd(input, weight, bias, stride, padding, output_padding, groups, dilation, epilogue, operands)
-    batched = [operand if operand.dim() == 1 else operand.unsqueeze(0) for operand in operands]
-    batch = input.unsqueeze(0)
-    return _fwd(batch, weight, bias, stride, padding, output_padding, groups, dilation, epilogue, batched).squeeze(0)
+    src = input if input.dim() == 5 else input.unsqueeze(0)
+    if len(operands) == 0:
+        dst = torch.ops.tconv3d.fwd(src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue)
+    else:
+        shaped = _in_five_dimensions(operands, epilogue)
+        dst = torch.ops.tconv3d.fwd(
+            src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue, shaped
+        )
+    return dst if input.dim() == 5 else dst.squeeze(0)
 
 
 def _takes(input: Tensor) -> bool:
@@ -45,20 +49,15 @@ def _takes(input: Tensor) -> bool:
     return known and (input.is_cpu or input.is_cuda or input.is_meta)
 
 
-def _fwd(
-    src: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: list[int],
-    padding: list[int],
-    output_padding: list[int],
-    groups: int,
-    dilation: list[int],
-    epilogue: str,
-    operands: list[Tensor],
-) -> Tensor:
-    if len(operands) == 0:
-        return torch.ops.tconv3d.fwd(src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue)
-    return torch.ops.tconv3d.fwd(
-        src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue, operands
-    )
+def _in_five_dimensions(operands: list[Tensor], epilogue: str) -> list[Tensor]:
+    """The operands, in which each residual has the leading dimensions that broadcasting would add."""
+    shaped: list[Tensor] = []
+    for step in epilogue.split(" "):
+        if step.startswith("channel_"):
+            shaped.append(operands[len(shaped)])
+        elif step.startswith("residual_"):
+            residual = operands[len(shaped)]
+            while residual.dim() < 5:
+                residual = residual.unsqueeze(0)
+            shaped.append(residual)
+    return shaped

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import problem_file
 import tconv3d
+from block import Block
 from oracle import LAYOUTS
 from tconv3d import Epilogue, conv_transpose3d
 
@@ -69,18 +70,6 @@ def test_opcheck_bwd_weight(with_bias: bool, layout: str) -> None:
 def test_opcheck_epilogue_bwd(epilogue: str) -> None:
     operands = [tensor((6,), False), tensor(DST, False)] if "residual" in epilogue else []
     opcheck(OPS.epilogue_bwd, tensor(DST, False), tensor(DST, False), epilogue, operands)
-
-
-class Block(nn.Module):
-    """Ours between PyTorch's operators, so that a graph goes in and out of it."""
-
-    def __init__(self, epilogue: Epilogue | None = None) -> None:
-        super().__init__()
-        self.up = tconv3d.ConvTranspose3d(4, 6, 3, stride=2, padding=1, epilogue=epilogue)
-        self.last = tconv3d.ConvTranspose3d(6, 2, 2, groups=2, bias=False)
-
-    def forward(self, src: Tensor) -> Tensor:
-        return self.last(torch.tanh(self.up(src.sin()))).cos()
 
 
 def gradients(model: Callable[[Tensor], Tensor], parameters: list[Tensor], src: Tensor) -> list[Tensor]:

@@ -15,23 +15,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import chains
 import tconv3d
+from block import Block
 from tconv3d import Epilogue, _decompositions, _library
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/exporting.md"
 #: Without tensors and with: the operator has an overload for each.
 EPILOGUES = [None, Epilogue().relu().add(1.0), Epilogue().channel_mul(torch.randn(6)).silu()]
-
-
-class Block(nn.Module):
-    """Ours between PyTorch's operators, so that a graph goes in and out of it."""
-
-    def __init__(self, epilogue: Epilogue | None = None) -> None:
-        super().__init__()
-        self.up = tconv3d.ConvTranspose3d(4, 6, 3, stride=2, padding=1, epilogue=epilogue)
-        self.last = tconv3d.ConvTranspose3d(6, 2, 2, groups=2, bias=False)
-
-    def forward(self, src: Tensor) -> Tensor:
-        return self.last(torch.tanh(self.up(src.sin()))).cos()
 
 
 def source() -> Tensor:

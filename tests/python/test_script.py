@@ -55,10 +55,13 @@ def test_script(epilogue: Epilogue | None, bias: bool) -> None:
             assert torch.equal(loaded(input, size), model(input, size))
 
 
-def test_script_with_a_residual() -> None:
-    residual = torch.randn(1, 6, 7, 9, 11)
-    model = tconv3d.ConvTranspose3d(4, 6, 3, stride=2, epilogue=Epilogue().residual_add(residual).relu())
-    src = source()[:1]
+@pytest.mark.parametrize("unbatched", [False, True])
+def test_script_with_a_residual(unbatched: bool) -> None:
+    src, residual = source()[0], torch.randn(6, 7, 9, 11)
+    if not unbatched:
+        src, residual = src.unsqueeze(0), residual.unsqueeze(0)
+    chain = Epilogue().channel_mul(per_channel(False)).residual_add(residual).channel_add(per_channel(True)).relu()
+    model = tconv3d.ConvTranspose3d(4, 6, 3, stride=2, epilogue=chain)
     assert torch.equal(torch.jit.script(model)(src), model(src))
 
 
