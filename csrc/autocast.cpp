@@ -24,11 +24,11 @@ at::Tensor fwd_autocast(const at::Tensor& src, const at::Tensor& weight, const O
 } // namespace
 
 TORCH_LIBRARY_IMPL(tconv3d, Autocast, m) {
-    m.impl("fwd", fwd_kernel<fwd_autocast<c10::DispatchKey::Autocast, c10::DeviceType::CUDA>>);
+    impl_fwd<fwd_autocast<c10::DispatchKey::Autocast, c10::DeviceType::CUDA>>(m);
 }
 
 TORCH_LIBRARY_IMPL(tconv3d, AutocastCPU, m) {
-    m.impl("fwd", fwd_kernel<fwd_autocast<c10::DispatchKey::AutocastCPU, c10::DeviceType::CPU>>);
+    impl_fwd<fwd_autocast<c10::DispatchKey::AutocastCPU, c10::DeviceType::CPU>>(m);
 }
 
 } // namespace tconv3d::ops

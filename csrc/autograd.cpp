@@ -210,12 +210,12 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight_autograd(const at::Tensor& src, co
 } // namespace
 
 TORCH_LIBRARY_IMPL(tconv3d, Autograd, m) {
-    m.impl("fwd", fwd_kernel<fwd_autograd>);
+    impl_fwd<fwd_autograd>(m);
     m.impl("bwd_data", bwd_data_kernel<bwd_data_autograd>);
     m.impl("bwd_weight", bwd_weight_kernel<bwd_weight_autograd, c10::SymIntArrayRef>);
     // The parts that Fwd is made of: differentiating one by itself is an error, not a silent zero.
-    m.impl("fwd_saved", torch::autograd::autogradNotImplementedFallback());
-    m.impl("epilogue_bwd", torch::autograd::autogradNotImplementedFallback());
+    for (const char* part : {"fwd_saved", "fwd_saved.operands", "epilogue_bwd", "epilogue_bwd.operands"})
+        m.impl(part, torch::autograd::autogradNotImplementedFallback());
 }
 
 } // namespace tconv3d::ops

@@ -118,11 +118,11 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_cpu(const at::Tenso
 } // namespace
 
 TORCH_LIBRARY_IMPL(tconv3d, CPU, m) {
-    m.impl("fwd", fwd_kernel<fwd_cpu>);
-    m.impl("fwd_saved", fwd_kernel<fwd_saved_cpu>);
+    impl_fwd<fwd_cpu>(m);
+    impl_fwd_saved<fwd_saved_cpu>(m);
     m.impl("bwd_data", bwd_data_kernel<bwd_data_cpu>);
     m.impl("bwd_weight", bwd_weight_kernel<bwd_weight_cpu, at::IntArrayRef>);
-    m.impl("epilogue_bwd", epilogue_bwd_kernel<epilogue_bwd_cpu>);
+    impl_epilogue_bwd<epilogue_bwd_cpu>(m);
 }
 
 } // namespace tconv3d::ops

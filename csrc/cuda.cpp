@@ -156,11 +156,11 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_cuda(const at::Tens
 } // namespace
 
 TORCH_LIBRARY_IMPL(tconv3d, CUDA, m) {
-    m.impl("fwd", fwd_kernel<fwd_cuda>);
-    m.impl("fwd_saved", fwd_kernel<fwd_saved_cuda>);
+    impl_fwd<fwd_cuda>(m);
+    impl_fwd_saved<fwd_saved_cuda>(m);
     m.impl("bwd_data", bwd_data_kernel<bwd_data_cuda>);
     m.impl("bwd_weight", bwd_weight_kernel<bwd_weight_cuda, at::IntArrayRef>);
-    m.impl("epilogue_bwd", epilogue_bwd_kernel<epilogue_bwd_cuda>);
+    impl_epilogue_bwd<epilogue_bwd_cuda>(m);
 }
 
 } // namespace tconv3d::ops

@@ -3,13 +3,19 @@
 /// The schemas of torch.ops.tconv3d. Each kernel file registers its own implementations.
 ///
 /// Tensors are 5-D (N, C, D, H, W); weight is (C_in, C_out / groups, kD, kH, kW). `epilogue` is the text of an
-/// Epilogue and `operands` its tensors, in the order of its steps.
+/// Epilogue and `operands` its tensors, in the order of its steps. An epilogue without tensors has an overload of its
+/// own: AOTInductor cannot pass an empty list of tensors, nor return a list of them.
 TORCH_LIBRARY(tconv3d, m) {
     m.def("fwd(Tensor src, Tensor weight, Tensor? bias, int[3] stride, int[3] padding, int[3] output_padding, "
-          "int groups, int[3] dilation, str epilogue, Tensor[] operands) -> Tensor");
+          "int groups, int[3] dilation, str epilogue) -> Tensor");
+    m.def("fwd.operands(Tensor src, Tensor weight, Tensor? bias, int[3] stride, int[3] padding, "
+          "int[3] output_padding, int groups, int[3] dilation, str epilogue, Tensor[] operands) -> Tensor");
     // `saved` is the preactivation where the epilogue's backward asks for it, otherwise it has no elements.
     m.def("fwd_saved(Tensor src, Tensor weight, Tensor? bias, int[3] stride, int[3] padding, int[3] output_padding, "
-          "int groups, int[3] dilation, str epilogue, Tensor[] operands) -> (Tensor dst, Tensor saved)");
+          "int groups, int[3] dilation, str epilogue) -> (Tensor dst, Tensor saved)");
+    m.def("fwd_saved.operands(Tensor src, Tensor weight, Tensor? bias, int[3] stride, int[3] padding, "
+          "int[3] output_padding, int groups, int[3] dilation, str epilogue, Tensor[] operands) "
+          "-> (Tensor dst, Tensor saved)");
     m.def("bwd_data(Tensor grad_dst, Tensor weight, int[3] stride, int[3] padding, int[3] output_padding, "
           "int groups, int[3] dilation) -> Tensor");
     // `grad_bias` has no elements unless it is asked for.
@@ -17,7 +23,8 @@ TORCH_LIBRARY(tconv3d, m) {
           "int[3] output_padding, int groups, int[3] dilation, bool with_bias) "
           "-> (Tensor grad_weight, Tensor grad_bias)");
     // `saved` is dst or the preactivation, as fwd_saved and Epilogue::saved() say.
-    m.def("epilogue_bwd(Tensor grad_dst, Tensor saved, str epilogue, Tensor[] operands) "
+    m.def("epilogue_bwd(Tensor grad_dst, Tensor saved, str epilogue) -> Tensor grad_preactivation");
+    m.def("epilogue_bwd.operands(Tensor grad_dst, Tensor saved, str epilogue, Tensor[] operands) "
           "-> (Tensor grad_preactivation, Tensor[] grad_operands)");
 
     m.def("explain(str problem, str epilogue) -> str");

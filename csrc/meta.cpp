@@ -115,11 +115,11 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_meta(const at::Tens
 } // namespace
 
 TORCH_LIBRARY_IMPL(tconv3d, Meta, m) {
-    m.impl("fwd", fwd_kernel<fwd_meta>);
-    m.impl("fwd_saved", fwd_kernel<fwd_saved_meta>);
+    impl_fwd<fwd_meta>(m);
+    impl_fwd_saved<fwd_saved_meta>(m);
     m.impl("bwd_data", bwd_data_kernel<bwd_data_meta>);
     m.impl("bwd_weight", bwd_weight_kernel<bwd_weight_meta, c10::SymIntArrayRef>);
-    m.impl("epilogue_bwd", epilogue_bwd_kernel<epilogue_bwd_meta>);
+    impl_epilogue_bwd<epilogue_bwd_meta>(m);
 }
 
 } // namespace tconv3d::ops

@@ -8,20 +8,45 @@ namespace tconv3d::ops {
 namespace {
 
 template <typename Signature>
-c10::TypedOperatorHandle<Signature> find(const char* name) {
-    return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+c10::TypedOperatorHandle<Signature> find(const char* name, const char* overload = "") {
+    return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).typed<Signature>();
 }
 
-template <typename Result>
+/// Operands: at::TensorList, or nothing in the overload without them.
+template <typename Result, typename... Operands>
 using Fwd = Result(const at::Tensor&, const at::Tensor&, const OptionalTensor&, at::IntArrayRef, at::IntArrayRef,
-                   at::IntArrayRef, int64_t, at::IntArrayRef, Text, at::TensorList);
+                   at::IntArrayRef, int64_t, at::IntArrayRef, Text, Operands...);
 using BwdData = at::Tensor(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef,
                            int64_t, at::IntArrayRef);
 using BwdWeight = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&, c10::SymIntArrayRef,
                                                      at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t,
                                                      at::IntArrayRef, bool);
-using EpilogueBwd = std::tuple<at::Tensor, std::vector<at::Tensor>>(const at::Tensor&, const at::Tensor&, Text,
-                                                                    at::TensorList);
+using EpilogueBwd = at::Tensor(const at::Tensor&, const at::Tensor&, Text);
+using EpilogueBwdOperands = std::tuple<at::Tensor, std::vector<at::Tensor>>(const at::Tensor&, const at::Tensor&, Text,
+                                                                            at::TensorList);
+
+/// The overloads of fwd or fwd_saved; the operands decide between them.
+template <typename Result>
+class FwdOverloads {
+public:
+    explicit FwdOverloads(const char* name)
+        : without_operands_(find<Fwd<Result>>(name)),
+          with_operands_(find<Fwd<Result, at::TensorList>>(name, "operands")) {}
+
+    Result call(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, const Geometry& geometry,
+                Text epilogue, at::TensorList operands) const {
+        const auto& [stride, padding, output_padding, groups, dilation] = geometry;
+        if (operands.empty())
+            return without_operands_.call(src, weight, bias, stride, padding, output_padding, groups, dilation,
+                                          epilogue);
+        return with_operands_.call(src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue,
+                                   operands);
+    }
+
+private:
+    c10::TypedOperatorHandle<Fwd<Result>> without_operands_;
+    c10::TypedOperatorHandle<Fwd<Result, at::TensorList>> with_operands_;
+};
 
 } // namespace
 
@@ -51,17 +76,15 @@ Extents extents(const char* argument, at::IntArrayRef values) {
 
 at::Tensor fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, const Geometry& geometry,
                Text epilogue, at::TensorList operands) {
-    static const auto op = find<Fwd<at::Tensor>>("tconv3d::fwd");
-    return op.call(src, weight, bias, geometry.stride, geometry.padding, geometry.output_padding, geometry.groups,
-                   geometry.dilation, epilogue, operands);
+    static const FwdOverloads<at::Tensor> op("tconv3d::fwd");
+    return op.call(src, weight, bias, geometry, epilogue, operands);
 }
 
 std::tuple<at::Tensor, at::Tensor> fwd_saved(const at::Tensor& src, const at::Tensor& weight,
                                              const OptionalTensor& bias, const Geometry& geometry, Text epilogue,
                                              at::TensorList operands) {
-    static const auto op = find<Fwd<std::tuple<at::Tensor, at::Tensor>>>("tconv3d::fwd_saved");
-    return op.call(src, weight, bias, geometry.stride, geometry.padding, geometry.output_padding, geometry.groups,
-                   geometry.dilation, epilogue, operands);
+    static const FwdOverloads<std::tuple<at::Tensor, at::Tensor>> op("tconv3d::fwd_saved");
+    return op.call(src, weight, bias, geometry, epilogue, operands);
 }
 
 at::Tensor bwd_data(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
@@ -80,7 +103,9 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight(const at::Tensor& src, const at::T
 std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd(const at::Tensor& grad_dst, const at::Tensor& saved,
                                                              Text epilogue, at::TensorList operands) {
     static const auto op = find<EpilogueBwd>("tconv3d::epilogue_bwd");
-    return op.call(grad_dst, saved, epilogue, operands);
+    static const auto with_operands = find<EpilogueBwdOperands>("tconv3d::epilogue_bwd", "operands");
+    if (operands.empty()) return {op.call(grad_dst, saved, epilogue), {}};
+    return with_operands.call(grad_dst, saved, epilogue, operands);
 }
 
 } // namespace tconv3d::ops

@@ -10,6 +10,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/SymIntArrayRef.h>
 #include <c10/util/Exception.h>
+#include <torch/library.h>
 
 #include "tconv3d/error.hpp"
 #include "tconv3d/problem.hpp"
@@ -41,7 +42,7 @@ struct Geometry {
 /// Three values in the order d, h, w; anything else is an error that names the argument.
 Extents extents(const char* argument, at::IntArrayRef values);
 
-/// The ops, called through PyTorch's dispatcher.
+/// The ops, called through PyTorch's dispatcher; `operands` decides between an op's overloads.
 at::Tensor fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, const Geometry& geometry,
                Text epilogue, at::TensorList operands);
 std::tuple<at::Tensor, at::Tensor> fwd_saved(const at::Tensor& src, const at::Tensor& weight,
@@ -63,14 +64,23 @@ auto translating_errors(Body&& body) {
     }
 }
 
-// A kernel takes a Geometry; an op takes the schema's loose integers. These turn the first into the second.
+// A kernel takes a Geometry and any number of operands; an op takes the schema's loose integers and has an overload
+// without operands. These turn the first into the second.
+
+template <auto kernel>
+auto fwd_operands_kernel(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
+                         at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef output_padding,
+                         int64_t groups, at::IntArrayRef dilation, Text epilogue, at::TensorList operands) {
+    const Geometry geometry(stride, padding, output_padding, groups, dilation);
+    return translating_errors([&] { return kernel(src, weight, bias, geometry, epilogue, operands); });
+}
 
 template <auto kernel>
 auto fwd_kernel(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, at::IntArrayRef stride,
                 at::IntArrayRef padding, at::IntArrayRef output_padding, int64_t groups, at::IntArrayRef dilation,
-                Text epilogue, at::TensorList operands) {
-    const Geometry geometry(stride, padding, output_padding, groups, dilation);
-    return translating_errors([&] { return kernel(src, weight, bias, geometry, epilogue, operands); });
+                Text epilogue) {
+    return fwd_operands_kernel<kernel>(src, weight, bias, stride, padding, output_padding, groups, dilation, epilogue,
+                                       {});
 }
 
 template <auto kernel>
@@ -91,8 +101,34 @@ auto bwd_weight_kernel(const at::Tensor& src, const at::Tensor& grad_dst, Sizes 
 }
 
 template <auto kernel>
-auto epilogue_bwd_kernel(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue, at::TensorList operands) {
+auto epilogue_bwd_operands_kernel(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue,
+                                  at::TensorList operands) {
     return translating_errors([&] { return kernel(grad_dst, saved, epilogue, operands); });
+}
+
+template <auto kernel>
+at::Tensor epilogue_bwd_kernel(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue) {
+    return std::get<0>(epilogue_bwd_operands_kernel<kernel>(grad_dst, saved, epilogue, {}));
+}
+
+// Both overloads of an op that takes operands.
+
+template <auto kernel>
+void impl_fwd(torch::Library& library) {
+    library.impl("fwd", fwd_kernel<kernel>);
+    library.impl("fwd.operands", fwd_operands_kernel<kernel>);
+}
+
+template <auto kernel>
+void impl_fwd_saved(torch::Library& library) {
+    library.impl("fwd_saved", fwd_kernel<kernel>);
+    library.impl("fwd_saved.operands", fwd_operands_kernel<kernel>);
+}
+
+template <auto kernel>
+void impl_epilogue_bwd(torch::Library& library) {
+    library.impl("epilogue_bwd", epilogue_bwd_kernel<kernel>);
+    library.impl("epilogue_bwd.operands", epilogue_bwd_operands_kernel<kernel>);
 }
 
 } // namespace tconv3d::ops

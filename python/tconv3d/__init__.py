@@ -6,7 +6,10 @@
 torch.Size([1, 4, 8, 8, 8])
 """
 
+from contextlib import suppress
+
 from . import _library
+from ._decompositions import decompositions
 from .accelerate import AccelerateReport, accelerate, disable, enable, is_enabled
 from .epilogue import Epilogue
 from .functional import conv_transpose3d
@@ -21,9 +24,14 @@ __all__ = [
     "LazyConvTranspose3d",
     "accelerate",
     "conv_transpose3d",
+    "decompositions",
     "disable",
     "enable",
     "is_enabled",
 ]
 
 _library.load()
+if _library.failure is None:
+    from . import _flops  # noqa: F401  (registers the formulas)
+with suppress(ImportError):  # PyTorch means to give torch.ao.quantization up
+    from . import _quantization  # noqa: F401  (registers what becomes of the module)

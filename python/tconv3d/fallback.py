@@ -26,6 +26,8 @@ def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: 
     >>> fallback.reason(torch.ones(1, 2, 3, 3, 3, dtype=torch.int64), torch.randn(2, 2, 3, 3, 3))
     'input is int64; tconv3d computes in float32, float64, bfloat16, float16'
     """
+    if _exports_to_onnx(input):
+        return "torch.onnx exports the call, and ONNX has PyTorch's operators alone"
     if torch._C._are_functorch_transforms_active():
         return "a torch.func transform (vmap, grad, jvp, …) is active"
     if forward_ad._current_level >= 0:
@@ -34,9 +36,20 @@ def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: 
     for index, tensor in enumerate(tensors):
         if not _is_ours(tensor):
             return _tensor_reason(_name(index, bias is not None), tensor)
-    if input.dim() == 5 and input.shape[0] == 0 and 0 in input.shape[2:]:
+    if not is_tracing() and input.dim() == 5 and input.shape[0] == 0 and 0 in input.shape[2:]:
         return f"input has neither batch nor voxels: its shape is {list(input.shape)}"
     return None
+
+
+def is_tracing() -> bool:
+    """Whether torch.jit.trace records the call: sizes are tensors then, which Python code should not look at."""
+    return torch._C._get_tracing_state() is not None
+
+
+def _exports_to_onnx(input: Tensor) -> bool:
+    """Whether torch.onnx.export is tracing. Both exporters say so, but asking is slow: one always has torch.jit.trace
+    at work, the other one fake tensors."""
+    return (is_tracing() or type(input) not in _PLAIN) and torch.onnx.is_in_onnx_export()
 
 
 def _is_ours(tensor: Tensor) -> bool:

@@ -62,11 +62,15 @@ def conv_transpose3d(
     _check_shape(input)
     text = "" if epilogue is None else epilogue.text
     if input.dim() == 5:
-        return torch.ops.tconv3d.fwd.default(input, weight, bias, *parameters, text, operands)  # type: ignore[no-any-return]
+        return _fwd(input, weight, bias, *parameters, text, operands)
     batched = [operand if operand.dim() == 1 else operand.unsqueeze(0) for operand in operands]
-    return torch.ops.tconv3d.fwd.default(  # type: ignore[no-any-return]
-        input.unsqueeze(0), weight, bias, *parameters, text, batched
-    ).squeeze(0)
+    return _fwd(input.unsqueeze(0), weight, bias, *parameters, text, batched).squeeze(0)
+
+
+def _fwd(*arguments: Any) -> Tensor:
+    """`torch.ops.tconv3d.fwd`, which has an overload without operands."""
+    fwd = torch.ops.tconv3d.fwd
+    return fwd.operands(*arguments) if arguments[-1] else fwd.default(*arguments[:-1])  # type: ignore[no-any-return]
 
 
 def _operands(epilogue: Epilogue | None) -> list[Tensor]:
@@ -83,7 +87,7 @@ def _check_shape(input: Tensor) -> None:
             "Expected 4D (unbatched) or 5D (batched) input to conv_transpose3d, "
             f"but got input of size: {list(input.shape)}"
         )
-    if 0 in input.shape[-3:]:
+    if not fallback.is_tracing() and 0 in input.shape[-3:]:
         raise RuntimeError(f"Expected input with voxels to conv_transpose3d, but got size: {list(input.shape)}")
 
 

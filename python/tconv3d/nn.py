@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from . import _script
 from ._arguments import Size3
 from .epilogue import Epilogue, Step
 from .functional import conv_transpose3d
@@ -31,7 +32,9 @@ class ConvTranspose3d(nn.ConvTranspose3d):
     # On the class, so that a module whose class was changed to this one (tconv3d.accelerate) has it too. Not
     # annotated, because TorchScript evaluates the annotations of a class and does not know this one.
     _epilogue_steps = cast("tuple[Step, ...] | None", None)
-    __jit_unused_properties__: ClassVar[list[str]] = ["epilogue"]
+    # What TorchScript reads from Python when it compiles a module, and what it does not.
+    __constants__: ClassVar[list[str]] = [*nn.ConvTranspose3d.__constants__, "_scripted_epilogue"]  # type: ignore[misc]
+    __jit_unused_properties__: ClassVar[list[str]] = ["epilogue", "_scripted_epilogue"]
 
     def __init__(
         self,
@@ -82,15 +85,46 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         )
         weight, bias, stride, padding = self.weight, self.bias, self.stride, self.padding
         if torch.jit.is_scripting():
-            # TorchScript gets PyTorch's operator. It cannot hold the steps of a chain as an attribute: naming them here
-            # lets the compilation of a module with an epilogue fail instead of forgetting it.
-            assert self._epilogue_steps is None
-            return torch.conv_transpose3d(
-                input, weight, bias, stride, padding, output_padding, self.groups, self.dilation
+            text, operands = self._scripted_epilogue, self._scripted_operands()
+            return _script.conv_transpose3d(
+                input, weight, bias, stride, padding, output_padding, self.groups, self.dilation, text, operands
             )
         return conv_transpose3d(
             input, weight, bias, stride, padding, output_padding, self.groups, self.dilation, epilogue=self.epilogue
         )
+
+    @property
+    def _scripted_epilogue(self) -> str:
+        """The epilogue's text, which becomes a constant of the script."""
+        if self.epilogue is None:
+            return ""
+        if len(self.epilogue.operands) > 8:
+            raise ValueError(
+                "ConvTranspose3d: torch.jit.script takes an epilogue with at most 8 tensors, "
+                f"but this one has {len(self.epilogue.operands)}: {self.epilogue}"
+            )
+        return self.epilogue.text
+
+    def _scripted_operands(self) -> list[Tensor]:
+        """The epilogue's tensors in a script, which finds an attribute by a literal name only."""
+        operands: list[Tensor] = []
+        if hasattr(self, "epilogue_0"):
+            operands.append(self.epilogue_0)
+        if hasattr(self, "epilogue_1"):
+            operands.append(self.epilogue_1)
+        if hasattr(self, "epilogue_2"):
+            operands.append(self.epilogue_2)
+        if hasattr(self, "epilogue_3"):
+            operands.append(self.epilogue_3)
+        if hasattr(self, "epilogue_4"):
+            operands.append(self.epilogue_4)
+        if hasattr(self, "epilogue_5"):
+            operands.append(self.epilogue_5)
+        if hasattr(self, "epilogue_6"):
+            operands.append(self.epilogue_6)
+        if hasattr(self, "epilogue_7"):
+            operands.append(self.epilogue_7)
+        return operands
 
     def extra_repr(self) -> str:
         text: str = super().extra_repr()  # type: ignore[no-untyped-call]

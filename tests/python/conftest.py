@@ -15,7 +15,7 @@ FORCED = ["reference", *ISAS]
 
 
 #: The files with the longest tests: these begin first, so that no process is left alone with one of them at the end.
-LONGEST = ("test_cuda_exact", "test_cuda", "test_compile", "test_mistakes", "test_cli", "test_fuzz")
+LONGEST = ("test_cuda_exact", "test_cuda", "test_compile", "test_export", "test_mistakes", "test_cli", "test_fuzz")
 
 #: Tests that run in one process, by the beginning of a name: those that use a GPU, so that it serves two processes at a
 #: time (test_cuda_exact.py starts more by itself), and those that would prepare the same thing twice.
@@ -24,6 +24,7 @@ ONE_PROCESS = {
     r".*/test_cuda\w*\.py": "on a GPU",
     r".*/test_cli\.py::test_bench": "results of one benchmark",
     r".*/test_compile\.py::.*\binductor\b": "headers that inductor compiles",
+    r".*/test_export\.py::test_saved": "headers that inductor compiles",
 }
 
 

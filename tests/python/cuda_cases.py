@@ -90,7 +90,7 @@ def each_implementation(mode: str, compute: Callable[[], list[Tensor]]) -> Itera
 def compute(direction: str, problem: Problem, inputs: Inputs) -> list[Tensor]:
     ops = torch.ops.tconv3d
     if direction == "fwd":
-        return [ops.fwd(inputs.src, inputs.weight, inputs.bias, *problem.settings, "", [])]
+        return [ops.fwd(inputs.src, inputs.weight, inputs.bias, *problem.settings, "")]
     if direction == "bwd_data":
         return [ops.bwd_data(inputs.grad_dst, inputs.weight, *problem.settings)]
     return list(ops.bwd_weight(inputs.src, inputs.grad_dst, problem.k, *problem.settings, True))
@@ -156,7 +156,7 @@ def check_full_size(problem: Problem) -> Outcome:
         switch(mode)
         dtype = MODES[mode][0]
         moved = src.to(dtype).contiguous(memory_format=LAYOUTS[layout])
-        dst = torch.ops.tconv3d.fwd(moved, weight.to(dtype), bias.to(dtype), *problem.settings, "", [])
+        dst = torch.ops.tconv3d.fwd(moved, weight.to(dtype), bias.to(dtype), *problem.settings, "")
         outcome.ran.add(("", mode, layout, "fwd"))
         for end, want in zip(ends, exact):
             if not torch.equal(dst[end], want.round().to(dtype)):

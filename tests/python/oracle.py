@@ -62,7 +62,7 @@ def pytorch(problem: Problem, inputs: Inputs) -> Results:
 def tconv3d_ops(problem: Problem, inputs: Inputs) -> Results:
     """The results of torch.ops.tconv3d, straight from the ops."""
     ops = torch.ops.tconv3d
-    dst = ops.fwd(inputs.src, inputs.weight, inputs.bias, *problem.settings, "", [])
+    dst = ops.fwd(inputs.src, inputs.weight, inputs.bias, *problem.settings, "")
     grad_src = ops.bwd_data(inputs.grad_dst, inputs.weight, *problem.settings)
     gradients = ops.bwd_weight(inputs.src, inputs.grad_dst, problem.k, *problem.settings, True)
     return Results(dst, grad_src, *gradients)

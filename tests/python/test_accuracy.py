@@ -68,7 +68,7 @@ def test_halves_accumulate_in_fp32() -> None:
     """4096 times 1/4 is 1024; a sum kept in bf16 stops growing at 64."""
     src = torch.full((1, 4096, 1, 1, 1), 0.5, dtype=torch.bfloat16)
     weight = torch.full((4096, 1, 1, 1, 1), 0.5, dtype=torch.bfloat16)
-    dst = torch.ops.tconv3d.fwd(src, weight, None, [1] * 3, [0] * 3, [0] * 3, 1, [1] * 3, "", [])
+    dst = torch.ops.tconv3d.fwd(src, weight, None, [1] * 3, [0] * 3, [0] * 3, 1, [1] * 3, "")
     assert dst.item() == 1024
 
 
@@ -77,6 +77,6 @@ def test_infinities_and_nan_stay_where_their_taps_reach() -> None:
     src = torch.ones(1, 1, 3, 3, 3)
     src[0, 0, 1, 1, 1] = float("nan")
     weight = torch.ones(1, 1, 2, 2, 2)
-    dst = torch.ops.tconv3d.fwd(src, weight, None, [3] * 3, [0] * 3, [2] * 3, 1, [1] * 3, "", [])
+    dst = torch.ops.tconv3d.fwd(src, weight, None, [3] * 3, [0] * 3, [2] * 3, 1, [1] * 3, "")
     assert dst.isnan().sum() == 8
     assert dst[0, 0, 3:5, 3:5, 3:5].isnan().all()

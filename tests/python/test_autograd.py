@@ -195,8 +195,8 @@ def test_parts_without_a_derivative_say_so(op: str) -> None:
     """These two are pieces of fwd's gradient: differentiating one by itself is an error, never a silent zero."""
     src, weight = (torch.ones(shape, requires_grad=True) for shape in ((1, 2, 2, 2, 3), (2, 3, 2, 2, 2)))
     if op == "fwd_saved":
-        result = torch.ops.tconv3d.fwd_saved(src, weight, None, [1] * 3, [0] * 3, [0] * 3, 1, [1] * 3, "silu", [])[0]
+        result = torch.ops.tconv3d.fwd_saved(src, weight, None, [1] * 3, [0] * 3, [0] * 3, 1, [1] * 3, "silu")[0]
     else:
-        result = torch.ops.tconv3d.epilogue_bwd(src, src.detach(), "silu", [])[0]
+        result = torch.ops.tconv3d.epilogue_bwd(src, src.detach(), "silu")
     with pytest.raises(RuntimeError):
         result.sum().backward()

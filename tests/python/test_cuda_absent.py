@@ -60,7 +60,7 @@ def test_torch_compile_takes_the_answer_for_a_constant(asked_anew: None) -> None
 def test_the_ops_know_the_sizes_on_a_gpu() -> None:
     with FakeTensorMode():
         src, weight = torch.empty(1, 2, 3, 3, 3, device="cuda"), torch.empty(2, 4, 3, 3, 3, device="cuda")
-        dst = torch.ops.tconv3d.fwd(src, weight, None, [2] * 3, [0] * 3, [0] * 3, 1, [1] * 3, "relu", [])
+        dst = torch.ops.tconv3d.fwd(src, weight, None, [2] * 3, [0] * 3, [0] * 3, 1, [1] * 3, "relu")
     assert dst.device.type == "cuda"
     assert dst.shape == (1, 4, 7, 7, 7)
 

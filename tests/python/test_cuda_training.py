@@ -128,7 +128,7 @@ def test_gradients_of_direct_have_the_same_bits_on_every_run(
     src, weight = real((4, 8, 6, 8, 40), (8, 12, 3, 3, 3), dtype=dtype)
     src = src.contiguous(memory_format=LAYOUTS[layout])
     geometry = ([2] * 3, [1] * 3, [0] * 3, 1, [1] * 3)
-    grad_dst = torch.randn_like(torch.ops.tconv3d.fwd(src, weight, None, *geometry, "", []))
+    grad_dst = torch.randn_like(torch.ops.tconv3d.fwd(src, weight, None, *geometry, ""))
     runs = [
         (
             torch.ops.tconv3d.bwd_data(grad_dst, weight, *geometry),
@@ -192,10 +192,10 @@ def test_training_converges_as_pytorchs(implementation: str) -> None:
 @pytest.mark.parametrize("epilogue", ["", "relu", "channel_mul residual_add gelu"])
 def test_opcheck(epilogue: str) -> None:
     src, weight, bias, channel, residual = real(SRC, WEIGHT, BIAS, BIAS, DST, dtype=torch.float32)
-    operands = [channel, residual] if "residual" in epilogue else []
-    arguments = (src, weight, bias, [1, 2, 2], [1, 0, 1], [0, 0, 0], 1, [1, 1, 1], epilogue, operands)
-    torch.library.opcheck(torch.ops.tconv3d.fwd.default, arguments)
-    torch.library.opcheck(torch.ops.tconv3d.fwd_saved.default, arguments)
+    operands = ([channel, residual],) if "residual" in epilogue else ()
+    arguments = (src, weight, bias, [1, 2, 2], [1, 0, 1], [0, 0, 0], 1, [1, 1, 1], epilogue, *operands)
+    for op in (torch.ops.tconv3d.fwd, torch.ops.tconv3d.fwd_saved):
+        torch.library.opcheck(op.operands if operands else op.default, arguments)
 
 
 def test_opcheck_of_the_gradients() -> None:
@@ -204,7 +204,7 @@ def test_opcheck_of_the_gradients() -> None:
     torch.library.opcheck(torch.ops.tconv3d.bwd_data.default, (grad_dst, weight, *settings))
     torch.library.opcheck(torch.ops.tconv3d.bwd_weight.default, (src, grad_dst, [3, 2, 3], *settings, True))
     for epilogue in ("add(1)", "relu", "silu mul(2)"):
-        torch.library.opcheck(torch.ops.tconv3d.epilogue_bwd.default, (grad_dst, grad_dst.clone(), epilogue, []))
+        torch.library.opcheck(torch.ops.tconv3d.epilogue_bwd.default, (grad_dst, grad_dst.clone(), epilogue))
 
 
 def test_torch_compile() -> None:

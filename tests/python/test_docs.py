@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+from importlib.util import find_spec, module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
 CODE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SPEED_UP = re.compile(r"\d+\.\d+×")
+#: Above a block: the packages that it needs, where they may be missing, or the test that runs it in place of this file.
+NEEDS = re.compile(r"<!-- needs: (.+) -->\n$")
+ELSEWHERE = re.compile(r"<!-- run by (.+) -->\n$")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
@@ -188,10 +191,18 @@ def test_rewriting_changes_the_table_alone(form: str) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_python_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    for language, code in CODE.findall(path.read_text(encoding="utf-8")):
-        if language == "python":
+    text, namespace, missing = path.read_text(encoding="utf-8"), {}, set()
+    for block in CODE.finditer(text):
+        language, code = block.groups()
+        if language != "python" or ELSEWHERE.search(text, 0, block.start()):
+            continue
+        needs = NEEDS.search(text, 0, block.start())
+        absent = {name for name in (needs[1].split() if needs else ()) if find_spec(name) is None}
+        missing |= absent
+        if not absent:
             exec(compile(code, str(path), "exec"), namespace)
+    if missing:
+        pytest.skip(f"a block of {path.name} needs {', '.join(sorted(missing))}; all others ran")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

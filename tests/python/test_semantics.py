@@ -273,7 +273,7 @@ def run(extents):
     src, weight = torch.ones(1, 32, *extents), torch.ones(32, 32, 3, 3, 3)
     grad_dst = torch.ones(1, 32, *extents)
     return {
-        "fwd": lambda: ops.fwd(src, weight, None, *settings, "", []),
+        "fwd": lambda: ops.fwd(src, weight, None, *settings, ""),
         "bwd_data": lambda: ops.bwd_data(grad_dst, weight, *settings),
         "bwd_weight": lambda: ops.bwd_weight(src, grad_dst, [3] * 3, *settings, True),
     }[DIRECTION]

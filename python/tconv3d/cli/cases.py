@@ -47,7 +47,7 @@ def relative_error(ours: Tensor, theirs: Tensor) -> float:
 def _fwd(problem: Problem, src: Tensor, weight: Tensor) -> Case:
     settings = parameters(problem)
     return Case(
-        ours=lambda: torch.ops.tconv3d.fwd(src, weight, None, *settings, "", []),
+        ours=lambda: torch.ops.tconv3d.fwd(src, weight, None, *settings, ""),
         theirs=lambda: torch_conv_transpose3d(src, weight, None, *settings),
     )
 
@@ -96,4 +96,4 @@ def gpu_tensors(problem: Problem) -> tuple[Tensor, Tensor]:
 
 
 def tconv3d_fwd(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
-    return torch.ops.tconv3d.fwd(src, weight, None, *parameters(problem), "", [])  # type: ignore[no-any-return]
+    return torch.ops.tconv3d.fwd(src, weight, None, *parameters(problem), "")  # type: ignore[no-any-return]
