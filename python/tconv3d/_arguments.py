@@ -28,17 +28,20 @@ def integer(name: str, value: Any, shown: Any = None) -> int:
     return number
 
 
-def triple(name: str, value: Any) -> list[int]:
+def triple(name: str, value: Any) -> Sequence[int]:
     """One integer per spatial dimension from an integer or a sequence of one or three."""
     # What modules and most callers pass, on the path of every call.
-    if type(value) is int:
-        return [integer(name, value)] * 3
     if type(value) is tuple and len(value) == 3:
         d, h, w = value
-        if type(d) is type(h) is type(w) is int and min(value) > -_SMALL and max(value) < _SMALL:
-            return [d, h, w]
+        if (
+            type(d) is type(h) is type(w) is int
+            and -_SMALL < d < _SMALL
+            and -_SMALL < h < _SMALL
+            and -_SMALL < w < _SMALL
+        ):
+            return value
     if not isinstance(value, (tuple, list)):
-        return [integer(name, value)] * 3
+        return (integer(name, value),) * 3
     numbers = [integer(name, each, value) for each in value]
     if len(numbers) not in (1, 3):
         raise RuntimeError(

@@ -195,7 +195,9 @@ def with_epilogue(epilogue: Any) -> Callable[[], Tensor]:
 
 EPILOGUES: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
     "not an epilogue": (with_epilogue("relu"), TypeError, ("epilogue", "relu")),
-    "a function": (with_epilogue(torch.relu), TypeError, ("epilogue",)),
+    "a function without a step": (with_epilogue(torch.square), TypeError, ("epilogue", "square")),
+    "a module without a step": (with_epilogue(nn.Dropout()), TypeError, ("epilogue", "Dropout")),
+    "a learned slope": (with_epilogue(nn.PReLU()), TypeError, ("PReLU", "leaky_relu")),
     "division by zero": (lambda: Epilogue().div(0.0), ValueError, ("0.0",)),
     "clamp without bounds": (lambda: Epilogue().clamp(), ValueError, ("min", "max")),
     "gelu of another kind": (lambda: Epilogue().gelu("exact"), ValueError, ("exact",)),
