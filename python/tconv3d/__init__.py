@@ -32,6 +32,5 @@ __all__ = [
     "restore",
 ]
 
-_library.load()
 if _library.failure is not None:
     warnings.warn(f"{_library.failure}\n`python -m tconv3d doctor` tells more.", stacklevel=2)

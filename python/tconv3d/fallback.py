@@ -42,21 +42,29 @@ def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: 
     return None
 
 
-def takes(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: Sequence[Tensor] = ()) -> bool:
-    """Whether `reason` is None, found with as few steps as there can be: this is on the path of every call."""
+def is_plain(input: Tensor, weight: Tensor, bias: Tensor | None, operands: Sequence[Tensor]) -> bool:
+    """Whether the call is so usual that it is tconv3d's without further questions. This is on the path of every call:
+    where it says no, `reason` decides."""
+    dtype = input.dtype if type(input) in _PLAIN else None
     return (
-        _is_ours(input)
-        and _is_ours(weight)
-        and (bias is None or _is_ours(bias))
+        dtype in _DTYPES
+        and type(weight) in _PLAIN
+        and weight.dtype is dtype
+        and weight.layout is _STRIDED
+        and (bias is None or (type(bias) in _PLAIN and bias.dtype is dtype))
+        and input.layout is _STRIDED
+        and not input.is_nested
+        and (input.is_cpu or (input.is_cuda and _library.cuda_failure() is None))
         and not torch._C._are_functorch_transforms_active()
         and forward_ad._current_level < 0
         and (not operands or all(map(_is_ours, operands)))
-        and (input.numel() != 0 or reason(input, weight, bias, operands) is None)
+        # A trace, which would warn about the question, is made with data.
+        and (torch.jit.is_tracing() or input.numel() != 0)
     )
 
 
 def _is_ours(tensor: Tensor) -> bool:
-    """Whether `_tensor_reason` has nothing to say; this is on the path of every call."""
+    """Whether `_tensor_reason` has nothing to say."""
     return (
         (type(tensor) in _PLAIN or not _dispatches_itself(tensor))
         and tensor.dtype in _DTYPES

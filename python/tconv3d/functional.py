@@ -9,10 +9,14 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from . import _library, fallback
+from . import _arguments, _library, fallback
 from ._activations import EpilogueLike, as_epilogue
-from ._arguments import Size3, integer, require_tensor, triple
+from ._arguments import Size3, require_tensor
 from .epilogue import Epilogue, Step
+
+_library.load()
+#: The operator, found once: the way through torch.ops takes longer than the checks below.
+_FWD = torch.ops.tconv3d.fwd.default if _library.failure is None else None
 
 
 def conv_transpose3d(
@@ -64,24 +68,15 @@ def call(
     in parts, so that a module makes its text once."""
     if has_torch_function((input, weight, bias, *operands)):
         return _overridden(input, weight, bias, parameters, steps, text, operands)
-    require_tensor("input", input)
-    require_tensor("weight", weight)
-    if bias is not None:
-        require_tensor("bias", bias)
-    stride, padding, output_padding, groups, dilation = parameters
-    checked = (
-        triple("stride", stride),
-        triple("padding", padding),
-        triple("output_padding", output_padding),
-        integer("groups", groups),
-        triple("dilation", dilation),
-    )
-    if not fallback.takes(input, weight, bias, operands):
-        return by_pytorch(input, weight, bias, checked, steps, text, operands)
-
+    checked = _arguments.parameters(*parameters)
+    if not fallback.is_plain(input, weight, bias, operands):
+        _require_tensors(input, weight, bias)
+        if fallback.reason(input, weight, bias, operands) is not None:
+            return by_pytorch(input, weight, bias, checked, steps, text, operands)
+        _check_shape(input)
     _library.require()
     rank = input.dim()
-    if (rank != 5 and rank != 4) or input.numel() == 0:
+    if rank != 5 and rank != 4:
         _check_shape(input)
     if operands:
         operands = [
@@ -89,10 +84,25 @@ def call(
             for step, operand in zip((step for step in steps if step.takes_operand), operands)
         ]
     if rank == 5:
-        return torch.ops.tconv3d.fwd.default(input, weight, bias, *checked, text, operands)  # type: ignore[no-any-return]
-    return torch.ops.tconv3d.fwd.default(  # type: ignore[no-any-return]
-        input.unsqueeze(0), weight, bias, *checked, text, operands
-    ).squeeze(0)
+        return _FWD(input, weight, bias, *checked, text, operands)
+    return _FWD(input.unsqueeze(0), weight, bias, *checked, text, operands).squeeze(0)
+
+
+def _check_shape(input: Tensor) -> None:
+    if input.dim() not in (4, 5):
+        raise RuntimeError(
+            "Expected 4D (unbatched) or 5D (batched) input to conv_transpose3d, "
+            f"but got input of size: {list(input.shape)}"
+        )
+    if 0 in input.shape[-3:]:
+        raise RuntimeError(f"Expected input with voxels to conv_transpose3d, but got size: {list(input.shape)}")
+
+
+def _require_tensors(input: Any, weight: Any, bias: Any) -> None:
+    require_tensor("input", input)
+    require_tensor("weight", weight)
+    if bias is not None:
+        require_tensor("bias", bias)
 
 
 def _in_five_dimensions(residual: Tensor, rank: int) -> Tensor:
@@ -104,16 +114,6 @@ def _in_five_dimensions(residual: Tensor, rank: int) -> Tensor:
             f"{list(residual.shape)}"
         )
     return residual if missing == 0 else residual[(None,) * missing]
-
-
-def _check_shape(input: Tensor) -> None:
-    if input.dim() not in (4, 5):
-        raise RuntimeError(
-            "Expected 4D (unbatched) or 5D (batched) input to conv_transpose3d, "
-            f"but got input of size: {list(input.shape)}"
-        )
-    if 0 in input.shape[-3:]:
-        raise RuntimeError(f"Expected input with voxels to conv_transpose3d, but got size: {list(input.shape)}")
 
 
 def by_pytorch(
