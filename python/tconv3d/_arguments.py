@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import torch
 
 #: One value for all spatial dimensions, or one each in the order d, h, w.
 Size3 = Union[int, Sequence[int]]
-#: stride, padding, output_padding, groups and dilation, in the order of PyTorch's operator.
-Parameters = tuple[Sequence[int], Sequence[int], Sequence[int], int, Sequence[int]]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_SMALL = 2**31
-_INT = frozenset((int,))
 
 
 def integer(name: str, value: Any, shown: Any = None) -> int:
     """`value` as a 64-bit integer. `shown` is what the message quotes when `value` is one of several."""
+    if type(value) is int and _INT64_MIN <= value <= _INT64_MAX:  # what most callers pass
+        return value
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
     plain = isinstance(value, int) and not isinstance(value, bool)
@@ -29,25 +27,25 @@ def integer(name: str, value: Any, shown: Any = None) -> int:
     return number
 
 
-def parameters(stride: Any, padding: Any, output_padding: Any, groups: Any, dilation: Any) -> Parameters:
-    """The five arguments as the operators take them."""
-    # What modules pass, on the path of every call: tuples of three small integers.
-    if type(stride) is type(padding) is type(output_padding) is type(dilation) is tuple:
-        values = (*stride, *padding, *output_padding, *dilation, groups)
-        if (
-            len(stride) == len(padding) == len(output_padding) == len(dilation) == 3
-            and _INT.issuperset(map(type, values))
-            and -_SMALL < min(values)
-            and max(values) < _SMALL
-        ):
-            return stride, padding, output_padding, groups, dilation
-    return (
-        triple("stride", stride),
-        triple("padding", padding),
-        triple("output_padding", output_padding),
-        integer("groups", groups),
-        triple("dilation", dilation),
-    )
+class Parameters(NamedTuple):
+    """The five arguments after the tensors, checked, in the order of PyTorch's operator."""
+
+    stride: Sequence[int]
+    padding: Sequence[int]
+    output_padding: Sequence[int]
+    groups: int
+    dilation: Sequence[int]
+
+    @staticmethod
+    def checked(stride: Any, padding: Any, output_padding: Any, groups: Any, dilation: Any) -> Parameters:
+        """From what the user gave."""
+        return Parameters(
+            triple("stride", stride),
+            triple("padding", padding),
+            triple("output_padding", output_padding),
+            integer("groups", groups),
+            triple("dilation", dilation),
+        )
 
 
 def triple(name: str, value: Any) -> Sequence[int]:

@@ -143,7 +143,7 @@ def restore(model: _Model) -> _Model:
     for module in model.modules():
         vars(module).pop(_REPORT, None)
         if _is_swapped(module):
-            for name in (_SWAPPED, "_leaves_cpu"):
+            for name in (_SWAPPED, "_leaves_cpu", "_checked_parameters"):
                 vars(module).pop(name, None)
             if module.epilogue is None:
                 _set_class(module, _REPLACED[_plain_type(module)])
@@ -264,6 +264,7 @@ def _swap(module: Any, always: bool) -> None:
     if not _is_swapped(module):
         _set_class(module, _REPLACEMENT[_plain_type(module)])
         setattr(module, _SWAPPED, True)
+        module._check_parameters()
     module._leaves_cpu = not always and _cpu_estimate.why_slower(module) is not None
 
 

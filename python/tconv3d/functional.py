@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from . import _arguments, _library, fallback
+from . import _library, fallback
 from ._activations import EpilogueLike, as_epilogue
-from ._arguments import Size3, require_tensor
+from ._arguments import Parameters, Size3, require_tensor
 from .epilogue import Epilogue, Step
 
 _library.load()
@@ -59,33 +59,34 @@ def call(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    parameters: tuple[Size3, Size3, Size3, int, Size3],
+    parameters: tuple[Any, ...],
     steps: tuple[Step, ...] = (),
     text: str = "",
     operands: Sequence[Tensor] = (),
 ) -> Tensor:
     """`conv_transpose3d` with stride, padding, output_padding, groups and dilation in `parameters`, and the epilogue
-    in parts, so that a module makes its text once."""
+    in parts, so that a module checks the one and makes the text of the other once."""
     if has_torch_function((input, weight, bias, *operands)):
         return _overridden(input, weight, bias, parameters, steps, text, operands)
-    checked = _arguments.parameters(*parameters)
+    if type(parameters) is not Parameters:
+        parameters = Parameters.checked(*parameters)
     if not fallback.is_plain(input, weight, bias, operands):
         _require_tensors(input, weight, bias)
         if fallback.reason(input, weight, bias, operands) is not None:
-            return by_pytorch(input, weight, bias, checked, steps, text, operands)
+            return by_pytorch(input, weight, bias, parameters, steps, text, operands)
         _check_shape(input)
     _library.require()
     rank = input.dim()
     if rank != 5 and rank != 4:
         _check_shape(input)
-    if operands:
+    if operands and "residual" in text:
         operands = [
             _in_five_dimensions(operand, rank) if step.takes_residual else operand
             for step, operand in zip((step for step in steps if step.takes_operand), operands)
         ]
     if rank == 5:
-        return _FWD(input, weight, bias, *checked, text, operands)
-    return _FWD(input.unsqueeze(0), weight, bias, *checked, text, operands).squeeze(0)
+        return _FWD(input, weight, bias, *parameters, text, operands)
+    return _FWD(input.unsqueeze(0), weight, bias, *parameters, text, operands).squeeze(0)
 
 
 def _check_shape(input: Tensor) -> None:

@@ -4,13 +4,14 @@
 # mypy: disable-error-code="arg-type, attr-defined"
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from ._activations import EpilogueLike, as_epilogue
-from ._arguments import Size3
+from ._arguments import Parameters, Size3
 from .epilogue import Epilogue, Step
 from .functional import by_pytorch, call
 
@@ -45,6 +46,8 @@ class ConvTranspose3d(nn.ConvTranspose3d):
     _epilogue_names = cast("tuple[str | None, ...]", ())
     #: What tconv3d.accelerate(fuse=True) computes behind the epilogue in eval mode.
     _folded = cast("FoldedNorm | None", None)
+    #: The five parameters, once they have been checked; forgotten when one is changed.
+    _checked_parameters = cast("Parameters | None", None)
     #: Whether PyTorch's operator computes on the CPU, because tconv3d.accelerate expects it to be faster there.
     _leaves_cpu = False
     __jit_unused_properties__: ClassVar[list[str]] = ["epilogue"]
@@ -69,13 +72,22 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         channels, spatial = (in_channels, out_channels), (kernel_size, stride, padding, output_padding)
         super().__init__(*channels, *spatial, groups, bias, dilation, padding_mode, device, dtype)
         self.epilogue = epilogue
+        self._check_parameters()
 
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module would register an activation module as a submodule and never ask the property.
         if name == "epilogue":
             object.__setattr__(self, name, value)
-        else:
-            super().__setattr__(name, value)
+            return
+        if name in Parameters._fields:
+            self.__dict__.pop("_checked_parameters", None)
+        super().__setattr__(name, value)
+
+    def _check_parameters(self) -> None:
+        """Checks once what calls would check each time. What is wrong is told by the call, as by PyTorch's module."""
+        given = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            self._checked_parameters = Parameters.checked(*given)
 
     @property
     def epilogue(self) -> Epilogue | None:
@@ -105,25 +117,25 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         self, input: Tensor, output_size: list[int] | None = None, operands: list[Tensor] | None = None
     ) -> Tensor:
         """The transposed convolution of `input`; `operands` are the tensors of the epilogue's open steps."""
-        output_padding = self.output_padding
-        if output_size is not None:
-            output_padding = self._output_padding(
-                input, output_size, self.stride, self.padding, self.kernel_size, 3, self.dilation
-            )
-        weight, bias, stride, padding = self.weight, self.bias, self.stride, self.padding
         if torch.jit.is_scripting():
             # TorchScript gets PyTorch's operator. It cannot hold the steps of a chain as an attribute: naming them here
             # lets the compilation of a module with an epilogue fail instead of forgetting it.
             assert self._epilogue_steps is None
             assert operands is None
-            return torch.conv_transpose3d(
-                input, weight, bias, stride, padding, output_padding, self.groups, self.dilation
+            output_padding = self._output_padding(
+                input, output_size, self.stride, self.padding, self.kernel_size, 3, self.dilation
             )
-        parameters = (stride, padding, output_padding, self.groups, self.dilation)
+            return torch.conv_transpose3d(
+                input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
+            )
+        parameters = self._checked_parameters
+        if parameters is None or output_size is not None:
+            parameters = self._parameters_for(input, output_size)
         compute = by_pytorch if self._leaves_cpu and getattr(input, "is_cpu", False) else call
-        if self._epilogue_steps is None and self._folded is None and operands is None:
-            return compute(input, weight, bias, parameters)
-        return compute(input, weight, bias, parameters, *self._chain(operands))
+        if operands is None and self._folded is None and not self._epilogue_names:
+            steps, text = self._epilogue_steps, self._epilogue_text
+            return compute(input, self.weight, self.bias, parameters, steps or (), text)
+        return compute(input, self.weight, self.bias, parameters, *self._chain(operands))
 
     def extra_repr(self) -> str:
         """The arguments that are not defaults, as PyTorch shows them, and the epilogue."""
@@ -131,6 +143,13 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         if self._epilogue_steps is not None:
             text += f", epilogue={self.epilogue!r}"
         return text if self._folded is None else f"{text}, in eval mode {self._folded!r}"
+
+    def _parameters_for(self, input: Tensor, output_size: list[int] | None) -> tuple[Any, ...]:
+        """As they are now, with the output padding that `output_size` asks for."""
+        output_padding = self._output_padding(
+            input, output_size, self.stride, self.padding, self.kernel_size, 3, self.dilation
+        )
+        return self.stride, self.padding, output_padding, self.groups, self.dilation
 
     def _chain(self, given: list[Tensor] | Tensor | None) -> tuple[tuple[Step, ...], str, list[Tensor]]:
         """All that is computed behind the convolution: its steps, their text and their tensors."""
