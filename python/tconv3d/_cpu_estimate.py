@@ -21,7 +21,7 @@ def why_slower(module: nn.ConvTranspose3d) -> str | None:
     output channel in a group oneDNN has nothing to fill its vectors with. On the problems of bench/results/cpu.json
     the rule takes those that are at least as fast as PyTorch's operator, to 5%, and no others (test_accelerate.py).
     """
-    if module.weight.dtype == torch.float64 or not torch.backends.mkldnn.is_available():
+    if module.weight.dtype == torch.float64 or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return None  # oneDNN does not compute these
     if isinstance(module.weight, nn.parameter.UninitializedParameter):
         return "its input channels are not known yet; call accelerate after the first input"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ class Fused(nn.Identity):
     def __init__(self, activation: nn.Module, folded: FoldedNorm | None) -> None:
         super().__init__()
         # Not as a submodule: it has no state, and the names of all other modules must stay.
+        self.activation: nn.Module
         self.__dict__["activation"] = activation
         self.folded = folded
 
@@ -116,7 +117,7 @@ def unfuse(model: nn.Module) -> None:
             if isinstance(child, Fused):
                 module._modules[key] = child.activation
         if type(module) is FusedBatchNorm3d:
-            module.__class__ = nn.BatchNorm3d
+            module.__class__ = nn.BatchNorm3d  # type: ignore[assignment]
         own = module.__dict__.pop("_own_steps", None)
         if own is not None:
             _set_steps(module, own[0])
@@ -133,7 +134,7 @@ def _fuse_behind(convolution: Any, places: list[_Place], uses: Counter[Any]) -> 
             return fused
         label = type(module).__name__
         if not fused and folded is None and _is_folded_norm(module, uses, convolution):
-            convolution._folded = FoldedNorm.of(module)
+            convolution._folded = FoldedNorm.of(cast(nn.BatchNorm3d, module))
             module.__class__ = FusedBatchNorm3d
         elif why_no_steps(module) is None:
             _take(convolution, module)

@@ -50,7 +50,9 @@ class AccelerateReport:
         for name in self.swapped:
             lines.append(f"  swapped  {_shown(name)}")
             if name in on_cpu:
-                lines.append(f"           on the CPU PyTorch's operator computes it, expected to be faster: {on_cpu[name]}")
+                lines.append(
+                    f"           on the CPU PyTorch's operator computes it, expected to be faster: {on_cpu[name]}"
+                )
         lines += [f"  left     {_shown(name)}: {why}" for name, why in self.left]
         lines += [f"  fused    {_shown(name)} with {', '.join(what)}" for name, what in fused.items()]
         return "\n".join(lines)

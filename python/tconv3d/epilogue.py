@@ -278,8 +278,8 @@ def _checked_operand(method: str, operand: Any) -> Tensor:
 
 
 def _number(method: str, name: str, value: Any) -> float:
-    # The first two are what torch.compile can trace; numbers.Real knows NumPy's scalars.
-    if isinstance(value, bool) or not (isinstance(value, (int, float)) or isinstance(value, numbers.Real)):
+    # NumPy's scalars are numbers.Real. int and float are too, but torch.compile cannot trace that they are.
+    if isinstance(value, bool) or not isinstance(value, (int, float, numbers.Real)):
         raise TypeError(f"Epilogue.{method}: {name} must be a number, not {value!r}")
     return float(value)
 

@@ -59,7 +59,7 @@ def is_plain(input: Tensor, weight: Tensor, bias: Tensor | None, operands: Seque
         and forward_ad._current_level < 0
         and (not operands or all(map(_is_ours, operands)))
         # A trace, which would warn about the question, is made with data.
-        and (torch.jit.is_tracing() or input.numel() != 0)
+        and (torch.jit.is_tracing() or input.numel() != 0)  # type: ignore[attr-defined, no-untyped-call]
     )
 
 

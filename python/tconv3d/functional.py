@@ -16,7 +16,7 @@ from .epilogue import Epilogue, Step
 
 _library.load()
 #: The operator, found once: the way through torch.ops takes longer than the checks below.
-_FWD = torch.ops.tconv3d.fwd.default if _library.failure is None else None
+_FWD: Any = torch.ops.tconv3d.fwd.default if _library.failure is None else None
 
 
 def conv_transpose3d(
@@ -84,9 +84,9 @@ def call(
             _in_five_dimensions(operand, rank) if step.takes_residual else operand
             for step, operand in zip((step for step in steps if step.takes_operand), operands)
         ]
-    if rank == 5:
-        return _FWD(input, weight, bias, *parameters, text, operands)
-    return _FWD(input.unsqueeze(0), weight, bias, *parameters, text, operands).squeeze(0)
+    batch = input if rank == 5 else input.unsqueeze(0)
+    dst: Tensor = _FWD(batch, weight, bias, *parameters, text, operands)
+    return dst if rank == 5 else dst.squeeze(0)
 
 
 def _check_shape(input: Tensor) -> None:

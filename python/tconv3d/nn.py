@@ -128,7 +128,7 @@ class ConvTranspose3d(nn.ConvTranspose3d):
             return torch.conv_transpose3d(
                 input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
             )
-        parameters = self._checked_parameters
+        parameters: tuple[Any, ...] | None = self._checked_parameters
         if parameters is None or output_size is not None:
             parameters = self._parameters_for(input, output_size)
         compute = by_pytorch if self._leaves_cpu and getattr(input, "is_cpu", False) else call

@@ -211,7 +211,9 @@ def test_only_and_skip(kind: str) -> None:
 
 def test_a_selection_that_matches_nothing_is_an_error() -> None:
     for argument in ("only", "skip"):
-        with pytest.raises(ValueError, match=f"{argument}='decoder.up' matches none.*alias, head.a, head.b, up1, up2.0"):
+        with pytest.raises(
+            ValueError, match=f"{argument}='decoder.up' matches none.*alias, head.a, head.b, up1, up2.0"
+        ):
             tconv3d.accelerate(Decoder(), **{argument: "decoder.up"})
     with pytest.raises(TypeError, match="names and types"):
         tconv3d.accelerate(Decoder(), only=[3])  # type: ignore[list-item]

@@ -19,7 +19,9 @@ def public_objects() -> Iterator[tuple[str, object]]:
         value = getattr(tconv3d, name)
         yield name, value
         if inspect.isclass(value):
-            members = {member: found for kind in value.__mro__[::-1] if is_ours(kind) for member, found in vars(kind).items()}
+            members = {
+                member: found for kind in value.__mro__[::-1] if is_ours(kind) for member, found in vars(kind).items()
+            }
             for member, found in members.items():
                 if not member.startswith("_") and (inspect.isroutine(found) or isinstance(found, property)):
                     yield f"{name}.{member}", found

@@ -186,7 +186,7 @@ def test_as_a_decorator() -> None:
 
 
 def test_functions_that_run_in_pieces_are_refused() -> None:
-    with pytest.raises(TypeError, match="pieces.* with block inside"):
+    with pytest.raises(TypeError, match=r"pieces.* with block inside"):
 
         @tconv3d.enable()
         def numbers() -> Iterator[int]:
