@@ -119,8 +119,10 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         """The transposed convolution of `input`; `operands` are the tensors of the epilogue's open steps."""
         if torch.jit.is_scripting():
             # TorchScript gets PyTorch's operator. It cannot hold the steps of a chain as an attribute: naming them here
-            # lets the compilation of a module with an epilogue fail instead of forgetting it.
+            # lets the compilation of a module with an epilogue, or with a fused BatchNorm3d, fail instead of forgetting
+            # it.
             assert self._epilogue_steps is None
+            assert self._folded is None
             assert operands is None
             output_padding = self._output_padding(
                 input, output_size, self.stride, self.padding, self.kernel_size, 3, self.dilation

@@ -207,3 +207,14 @@ def test_the_report_names_what_was_fused() -> None:
     assert "fused    0 with 1 (BatchNorm3d), 2 (ReLU)" in text
     assert tconv3d.report(tconv3d.accelerate(model, fuse=True)).fused == (("0", ("1 (BatchNorm3d)", "2 (ReLU)")),)
     assert "in eval mode BatchNorm3d as channel_mul channel_add relu" in repr(model)
+
+
+def test_torchscript_never_forgets_what_was_fused() -> None:
+    """It raises, or computes all of it; restored, the model compiles."""
+    model = tconv3d.accelerate(nn.Sequential(up(), norm(), nn.ReLU()).eval(), fuse=True)
+    expected = model(SRC)
+    try:
+        scripted = torch.jit.script(model)
+    except (RuntimeError, NotImplementedError):
+        scripted = torch.jit.script(tconv3d.restore(model))
+    torch.testing.assert_close(scripted(SRC), expected)
