@@ -6,14 +6,16 @@
 torch.Size([1, 4, 8, 8, 8])
 """
 
+import warnings
 from contextlib import suppress
 
-from . import _library
+from . import _library, fallback
 from ._decompositions import decompositions
-from .accelerate import AccelerateReport, accelerate, disable, enable, is_enabled
+from .accelerate import AccelerateReport, accelerate, report, restore
 from .epilogue import Epilogue
 from .functional import conv_transpose3d
 from .nn import ConvTranspose3d, LazyConvTranspose3d
+from .switch import disable, enable, is_enabled
 
 __version__ = "0.1.0"
 
@@ -27,11 +29,15 @@ __all__ = [
     "decompositions",
     "disable",
     "enable",
+    "fallback",
     "is_enabled",
+    "report",
+    "restore",
 ]
 
-_library.load()
-if _library.failure is None:
+if _library.failure is not None:
+    warnings.warn(f"{_library.failure}\n`python -m tconv3d doctor` tells more.", stacklevel=2)
+else:
     from . import _flops  # noqa: F401  (registers the formulas)
 with suppress(ImportError):  # PyTorch means to give torch.ao.quantization up
     from . import _quantization  # noqa: F401  (registers what becomes of the module)

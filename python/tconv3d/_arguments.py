@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import torch
 
@@ -12,12 +12,11 @@ import torch
 Size3 = Union[int, Sequence[int]]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_SMALL = 2**31
 
 
 def integer(name: str, value: Any, shown: Any = None) -> int:
     """`value` as a 64-bit integer. `shown` is what the message quotes when `value` is one of several."""
-    if type(value) is int and -_SMALL < value < _SMALL:  # on the path of every call
+    if type(value) is int and _INT64_MIN <= value <= _INT64_MAX:  # what most callers pass
         return value
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
@@ -28,17 +27,31 @@ def integer(name: str, value: Any, shown: Any = None) -> int:
     return number
 
 
-def triple(name: str, value: Any) -> list[int]:
+class Parameters(NamedTuple):
+    """The five arguments after the tensors, checked, in the order of PyTorch's operator."""
+
+    stride: Sequence[int]
+    padding: Sequence[int]
+    output_padding: Sequence[int]
+    groups: int
+    dilation: Sequence[int]
+
+    @staticmethod
+    def checked(stride: Any, padding: Any, output_padding: Any, groups: Any, dilation: Any) -> Parameters:
+        """From what the user gave."""
+        return Parameters(
+            triple("stride", stride),
+            triple("padding", padding),
+            triple("output_padding", output_padding),
+            integer("groups", groups),
+            triple("dilation", dilation),
+        )
+
+
+def triple(name: str, value: Any) -> Sequence[int]:
     """One integer per spatial dimension from an integer or a sequence of one or three."""
-    # What modules and most callers pass, on the path of every call.
-    if type(value) is int:
-        return [integer(name, value)] * 3
-    if type(value) is tuple and len(value) == 3:
-        d, h, w = value
-        if type(d) is type(h) is type(w) is int and min(value) > -_SMALL and max(value) < _SMALL:
-            return [d, h, w]
     if not isinstance(value, (tuple, list)):
-        return [integer(name, value)] * 3
+        return (integer(name, value),) * 3
     numbers = [integer(name, each, value) for each in value]
     if len(numbers) not in (1, 3):
         raise RuntimeError(

@@ -1,0 +1,19 @@
+"""A call costs the host little more than PyTorch's does. `tools/host-time` prints the times."""
+
+from __future__ import annotations
+
+import pytest
+
+import host_time
+
+#: tools/host-time shows at most 1.5 on an idle machine. This is what no regression by an order of magnitude passes.
+MOST = 2.5
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_the_overhead_of_a_call(grad: bool) -> None:
+    for rounds in (100, 1000):  # more only where the machine is busy
+        times = host_time.microseconds(grad, rounds)
+        if max(times.values()) <= MOST * times["torch"]:
+            return
+    pytest.fail(f"microseconds: {times}")
