@@ -35,8 +35,7 @@ build: setup ## build the PyTorch operators into python/tconv3d
 	@cmake --install build/release --component python --prefix python >build/release/install.log
 
 wheel: setup ## a wheel for the PyTorch of the chosen Python, into dist/
-	@TCONV3D_PYTHON=$(CURDIR)/build/python \
-		build/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(DIST) .
+	@build/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir $(DIST) .
 	@ls $(DIST)/*.whl
 
 sdist: setup ## the source distribution, into dist/

@@ -3,8 +3,8 @@
 As a program it prints, separated by semicolons, how its Python is called, PyTorch's folder, its version and whether it
 has the C++11 ABI.
 
-Candidates, in order: TCONV3D_PYTHON alone, if it is set; the Python that runs this; the same without PYTHONPATH, by
-which alone pip hides the user's packages from an isolated build; the active environment's.
+Candidates, in order: the Python that TCONV3D_PYTHON names, alone if it is set; the Python that runs this; the active
+environment's. They are asked without PYTHONPATH too, by which alone pip hides the user's packages from isolated builds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def find() -> PyTorch:
 
 def _candidates() -> list[list[str]]:
     if named := os.environ.get("TCONV3D_PYTHON"):
-        return [[named]]
+        return [[named], [named, "-E"]]
     environments = filter(None, (os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")))
     commands = [[sys.executable], [sys.executable, "-E"], *([f"{each}/bin/python", "-E"] for each in environments)]
     return [command for place, command in enumerate(commands) if command not in commands[:place]]

@@ -36,6 +36,13 @@ def succeed(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
+def fail(*arguments: str, **environment: str) -> str:
+    done = run(*arguments, **environment)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
 def test_doctor_tells_what_the_machine_has() -> None:
     out = succeed("doctor")
     assert tconv3d.__version__ in out
@@ -105,10 +112,7 @@ def test_explain_finds_problems_by_name() -> None:
     ids=str,
 )
 def test_bad_input_gets_one_line(arguments: tuple[str, ...], mentions: str) -> None:
-    done = run(*arguments)
-    assert done.returncode == 1
-    assert mentions in done.stderr
-    assert "Traceback" not in done.stderr
+    assert mentions in fail(*arguments)
 
 
 @pytest.mark.parametrize(

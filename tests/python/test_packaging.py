@@ -77,13 +77,27 @@ def test_a_pytorch_that_is_too_old_is_refused(metadata: ModuleType) -> None:
         metadata.pytorch._require_known(old)
 
 
+def test_pytorch_is_found_where_an_isolated_build_hides_it(
+    metadata: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    python = made_up_python(tmp_path, '[ "$1" = -E ] && echo "/packages/torch;2.13.0;1" || exit 1')
+    monkeypatch.setenv("TCONV3D_PYTHON", python)
+    found = metadata.pytorch.find()
+    assert (found.python, found.root, found.minor) == (f"{python} -E", "/packages/torch", "2.13")
+
+
+def made_up_python(folder: Path, script: str) -> str:
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    return str(python)
+
+
 def test_without_pytorch_every_candidate_is_named(
     metadata: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'ModuleNotFoundError: No module named torch' >&2; exit 1\n")
-    python.chmod(0o755)
-    monkeypatch.setenv("TCONV3D_PYTHON", str(python))
+    python = made_up_python(tmp_path, "echo 'ModuleNotFoundError: No module named torch' >&2; exit 1")
+    monkeypatch.setenv("TCONV3D_PYTHON", python)
     with pytest.raises(metadata.pytorch.NotFoundError, match=r"Tried:\n  .*python: ModuleNotFoundError: No module"):
         metadata.pytorch.find()
 

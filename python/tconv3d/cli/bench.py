@@ -47,11 +47,7 @@ def run(options: argparse.Namespace) -> int:
     options.directions = options.directions or (["fwd"] if on_gpu else list(DIRECTIONS))
     options.layout = options.layout or ["ncdhw"]
     options.scale = options.scale or ("none" if on_gpu else "cpu")
-    if on_gpu:
-        cases = list(_cases(options))
-        with watched(threads=1):
-            return bench_cuda.run(options, cases)
-    return _run_on_cpu(options)
+    return bench_cuda.run(options, list(_cases(options))) if on_gpu else _run_on_cpu(options)
 
 
 def _run_on_cpu(options: argparse.Namespace) -> int:
