@@ -70,9 +70,7 @@ def test_sides_alternate_until_the_time_has_passed(clock: Clock) -> None:
     ],
 )
 def test_a_warning_where_cores_do_not_suffice(others: float, threads: int, available: int, warns: bool) -> None:
-    text = load.warning(others, threads, available)
-    assert bool(text) == warns
-    assert not warns or f"{others:.1f} of the {available} cores" in text
+    assert load.are_too_few(available, threads, others) == warns
 
 
 def test_the_load_of_others_is_told_before_and_after(
@@ -81,7 +79,7 @@ def test_the_load_of_others_is_told_before_and_after(
     monkeypatch.setattr(load.OtherProcesses, "cores", lambda self: 1.5)
     monkeypatch.setattr(load, "cores", lambda: 2)
     with load.watched(threads=2):
-        assert "1.5 of the 2 cores, and 2 threads are timed: what is timed now" in capsys.readouterr().err
+        assert "2 threads are timed, and other processes have 1.5 of the 2 cores: the times" in capsys.readouterr().err
     assert "do not trust them" in capsys.readouterr().err
 
 

@@ -35,23 +35,25 @@ def watched(threads: int) -> Iterator[None]:
     """Warns, before and after what is timed with this many threads, of processes that take cores from it."""
     before = OtherProcesses()
     time.sleep(_WATCHED_SECONDS)
-    _warn(before.cores(), threads, "what is timed now will be slow and uneven")
+    _warn(before.cores(), threads, "have {:.1f} of the {} cores: the times will be long and uneven")
     during = OtherProcesses()
     yield
-    _warn(during.cores(), threads, "this was so while the times above were taken: do not trust them")
+    _warn(during.cores(), threads, "had {:.1f} of the {} cores while the times above were taken: do not trust them")
 
 
-def warning(others: float, threads: int, available: int) -> str:
-    """Empty where the cores suffice for all, but for what any idle machine has running."""
+def are_too_few(available: int, threads: int, others: float) -> bool:
+    """Whether the cores do not suffice for all, beyond what any idle machine has running."""
     unnoticed = max(0.25, 0.05 * available)
-    if others <= unnoticed or others + threads <= available + unnoticed:
-        return ""
-    return f"other processes use {others:.1f} of the {available} cores, and {threads} threads are timed"
+    return others > unnoticed and others + threads > available + unnoticed
 
 
-def _warn(others: float, threads: int, consequence: str) -> None:
-    if text := warning(others, threads, cores()):
-        print(f"warning: {text}: {consequence}", file=sys.stderr, flush=True)
+def _warn(others: float, threads: int, what: str) -> None:
+    available = cores()
+    if are_too_few(available, threads, others):
+        print(
+            f"warning: {threads} threads are timed, and other processes {what.format(others, available)}",
+            file=sys.stderr,
+        )
 
 
 def _busy_seconds() -> float:
