@@ -1,9 +1,11 @@
 # Each command works as the first one on a fresh machine. PYTHON=... names a Python that has PyTorch, JOBS=... the number
-# of compile jobs and of test processes, ARGS=... goes to the Python program that a command starts.
+# of compile jobs and of test processes, ARGS=... goes to the Python program that a command starts, DIST=... is where
+# packages go instead of dist/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpp test-python bench lint build setup clean
+.PHONY: help demo test test-cpp test-python bench lint build wheel sdist setup clean
 .NOTPARALLEL:
 
+DIST := dist
 RUN := PYTHONPATH=python$${PYTHONPATH:+:$$PYTHONPATH} build/python
 
 help: ## list the commands
@@ -32,8 +34,16 @@ build: setup ## build the PyTorch operators into python/tconv3d
 		-DTCONV3D_PYTHON=$(CURDIR)/build/python -DTCONV3D_WERROR=$(if $(filter true,$(CI)),ON,OFF)
 	@cmake --install build/release --component python --prefix python >build/release/install.log
 
+wheel: setup ## a wheel for the PyTorch of the chosen Python, into dist/
+	@build/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir $(DIST) .
+	@ls $(DIST)/*.whl
+
+sdist: setup ## the source distribution, into dist/
+	@tools/sdist $(DIST)
+	@ls $(DIST)/*.tar.gz
+
 setup: ## choose or make the Python to work with
 	@tools/setup
 
 clean: ## remove everything that was built; .venv stays
-	rm -rf build python/tconv3d/libtconv3d_torch.so
+	rm -rf build dist python/tconv3d/libtconv3d_torch.so

@@ -2,63 +2,33 @@
 #
 # Not find_package(Torch): that demands a CUDA toolkit when PyTorch was built for CUDA, and these operators need none.
 #
-# Candidates, in order: TCONV3D_PYTHON (CMake or environment), the Python that runs the build, the same Python without
-# PYTHONPATH (pip hides the user's packages from an isolated build by PYTHONPATH alone), the active environment's.
-
-set(pytorch_query [[
-import os, torch
-root = os.path.dirname(os.path.abspath(torch.__file__))
-print(root, torch.__version__, int(torch.compiled_with_cxx11_abi()), sep=";", end="")
-]])
-
-function(tconv3d_python_candidates result)
-    if(NOT TCONV3D_PYTHON AND DEFINED ENV{TCONV3D_PYTHON})
-        set(TCONV3D_PYTHON $ENV{TCONV3D_PYTHON})
-    endif()
-    if(TCONV3D_PYTHON)
-        set(${result} "${TCONV3D_PYTHON}" PARENT_SCOPE)
-        return()
-    endif()
-    find_package(Python 3.9 REQUIRED COMPONENTS Interpreter)
-    set(candidates "${Python_EXECUTABLE}" "${Python_EXECUTABLE} -E")
-    foreach(prefix IN ITEMS VIRTUAL_ENV CONDA_PREFIX)
-        if(DEFINED ENV{${prefix}})
-            list(APPEND candidates "$ENV{${prefix}}/bin/python -E")
-        endif()
-    endforeach()
-    list(REMOVE_DUPLICATES candidates)
-    set(${result} "${candidates}" PARENT_SCOPE)
-endfunction()
+# Which Python that is, cmake/pytorch.py says: TCONV3D_PYTHON, else the one that runs the build, or the active one.
 
 function(tconv3d_find_pytorch)
-    tconv3d_python_candidates(candidates)
-    set(failures "")
-    foreach(candidate IN LISTS candidates)
-        string(REPLACE " -E" ";-E" command "${candidate}")
-        execute_process(COMMAND ${command} -c "${pytorch_query}" OUTPUT_VARIABLE answer ERROR_VARIABLE error RESULT_VARIABLE status)
-        if(status EQUAL 0)
-            list(GET answer 0 root)
-            list(GET answer 1 version)
-            list(GET answer 2 cxx11_abi)
-            message(STATUS "PyTorch ${version} of ${candidate}: ${root}")
-            set(PYTORCH_ROOT "${root}" PARENT_SCOPE)
-            set(PYTORCH_VERSION "${version}" PARENT_SCOPE)
-            set(PYTORCH_CXX11_ABI "${cxx11_abi}" PARENT_SCOPE)
-            return()
-        endif()
-        string(REGEX REPLACE "\n+$" "" error "${error}")
-        string(REGEX REPLACE ".*\n" "" error "${error}")
-        string(APPEND failures "\n  ${candidate}: ${status} ${error}")
-    endforeach()
-    message(FATAL_ERROR "No PyTorch found. Tried:${failures}\n"
-        "Install PyTorch first. If it is installed, name its Python with -DTCONV3D_PYTHON=... or the environment "
-        "variable TCONV3D_PYTHON, or install with --no-build-isolation.")
+    set(environment "")
+    if(TCONV3D_PYTHON)
+        set(python ${TCONV3D_PYTHON})
+        set(environment TCONV3D_PYTHON=${TCONV3D_PYTHON})
+    else()
+        find_package(Python 3.9 REQUIRED COMPONENTS Interpreter)
+        set(python ${Python_EXECUTABLE})
+    endif()
+    execute_process(COMMAND ${CMAKE_COMMAND} -E env ${environment} ${python} ${PROJECT_SOURCE_DIR}/cmake/pytorch.py
+        OUTPUT_VARIABLE answer ERROR_VARIABLE error RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+        message(FATAL_ERROR "${error}")
+    endif()
+    list(GET answer 0 python)
+    list(GET answer 1 root)
+    list(GET answer 2 version)
+    list(GET answer 3 cxx11_abi)
+    message(STATUS "PyTorch ${version} of ${python}: ${root}")
+    set(PYTORCH_ROOT "${root}" PARENT_SCOPE)
+    set(PYTORCH_VERSION "${version}" PARENT_SCOPE)
+    set(PYTORCH_CXX11_ABI "${cxx11_abi}" PARENT_SCOPE)
 endfunction()
 
 tconv3d_find_pytorch()
-if(PYTORCH_VERSION VERSION_LESS 2.0)
-    message(FATAL_ERROR "PyTorch ${PYTORCH_VERSION} found in ${PYTORCH_ROOT}; tconv3d needs 2.0 or later")
-endif()
 
 # Strings cross between the core and PyTorch, so every object of this build follows PyTorch's choice.
 add_compile_definitions(_GLIBCXX_USE_CXX11_ABI=${PYTORCH_CXX11_ABI})

@@ -60,8 +60,9 @@ std::string cuda_machine() {
                    member("implementations", names(cuda::implementations()))});
 }
 
-/// What a call on the device runs, and why.
-std::string explain_call(const Problem& problem, const Epilogue& epilogue, int device) {
+/// What a call on the device runs, and why. Device: an ordinal or a model.
+template <typename Device>
+std::string explain_call(const Problem& problem, const Epilogue& epilogue, const Device& device) {
     require_plannable(problem, epilogue);
     const std::string reason = left_to_pytorch(problem);
     if (reason.empty()) return cuda::Plan(problem, epilogue, device).explain();
@@ -71,6 +72,37 @@ std::string explain_call(const Problem& problem, const Epilogue& epilogue, int d
 std::string cuda_explain(Text problem, Text epilogue, int64_t device) {
     return translating_errors([&] {
         return explain_call(Problem::parse(view(problem)), Epilogue::parse(view(epilogue)), static_cast<int>(device));
+    });
+}
+
+cuda::Device model(Text gpu, int64_t multiprocessors) {
+    cuda::Device device = cuda::device_model(view(gpu));
+    if (multiprocessors == 0 || multiprocessors == device.multiprocessors) return device;
+    constexpr int64_t kMost = 1024;
+    if (multiprocessors < 0 || multiprocessors > kMost)
+        throw Error("a GPU has 1 to " + std::to_string(kMost) + " multiprocessors, got " +
+                    std::to_string(multiprocessors));
+    device.multiprocessors = static_cast<int>(multiprocessors);
+    // Another name: what was tuned for the device is not for this one.
+    device.name += " with " + std::to_string(multiprocessors) + " multiprocessors";
+    return device;
+}
+
+std::string cuda_model(Text gpu, int64_t multiprocessors) {
+    return translating_errors([&] { return device_json(model(gpu, multiprocessors)); });
+}
+
+std::string cuda_model_explain(Text problem, Text epilogue, Text gpu, int64_t multiprocessors) {
+    return translating_errors([&] {
+        return explain_call(Problem::parse(view(problem)), Epilogue::parse(view(epilogue)),
+                            model(gpu, multiprocessors));
+    });
+}
+
+void cuda_model_compile(Text problem, Text epilogue, Text gpu, int64_t multiprocessors) {
+    translating_errors([&] {
+        cuda::Plan(Problem::parse(view(problem)), Epilogue::parse(view(epilogue)), model(gpu, multiprocessors))
+            .compile();
     });
 }
 
@@ -103,6 +135,9 @@ TORCH_LIBRARY_IMPL(tconv3d, CompositeExplicitAutograd, m) {
     m.impl("cuda_explain", cuda_explain);
     m.impl("cuda_candidates", cuda_candidates);
     m.impl("cuda_remember", cuda_remember);
+    m.impl("cuda_model", cuda_model);
+    m.impl("cuda_model_compile", cuda_model_compile);
+    m.impl("cuda_model_explain", cuda_model_explain);
     m.impl("cuda_machine", cuda_machine);
     m.impl("set_nvrtc_folders", set_nvrtc_folders);
 }

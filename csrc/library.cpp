@@ -34,6 +34,10 @@ TORCH_LIBRARY(tconv3d, m) {
     m.def("cuda_candidates(str problem, str epilogue, int device) -> str");
     m.def("cuda_explain(str problem, str epilogue, int device) -> str");
     m.def("cuda_remember(str problem, int device, str implementation, str variant) -> ()");
+    // For a model of a GPU, which needs none: `h200` or `sm_90`; with this many multiprocessors, or its own for 0.
+    m.def("cuda_model(str gpu, int multiprocessors) -> str");
+    m.def("cuda_model_compile(str problem, str epilogue, str gpu, int multiprocessors) -> ()");
+    m.def("cuda_model_explain(str problem, str epilogue, str gpu, int multiprocessors) -> str");
     // Initialises the CUDA driver, which the other ops do only for tensors on a GPU.
     m.def("cuda_machine() -> str");
     // Where PyTorch's packages keep NVRTC, best first.

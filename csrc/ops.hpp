@@ -18,7 +18,7 @@
 /// The ops of torch.ops.tconv3d as C++ functions, and the way from a function to an op.
 namespace tconv3d::ops {
 
-// PyTorch's own types of `Tensor?` and `str`. Their names moved from c10 to std between 2.0 and today; an IValue
+// PyTorch's own types of `Tensor?` and `str`. Their names moved from c10 to std between 2.1 and today; an IValue
 // always knows them.
 using OptionalTensor = std::decay_t<decltype(std::declval<c10::IValue&>().toOptional<at::Tensor>())>;
 using Text = decltype(std::declval<const c10::IValue&>().toStringView());

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tconv3d/cuda_device.hpp"
 #include "tconv3d/plan.hpp"
 
 /// The CUDA backend: kernels compiled at first use by NVRTC, launched through the driver. Neither is needed to build.
@@ -17,6 +18,9 @@ public:
     virtual size_t workspace_bytes() const = 0;
     /// Compiles and loads what execute() will launch, unless it is there already.
     virtual void load(const Arguments& arguments, void* stream) const = 0;
+    /// Compiles into the disk cache what load() would look for there, with bias and without; for calls that save the
+    /// preactivation too, if there are such. Needs no GPU.
+    virtual void compile(bool saves_preactivation) const = 0;
     /// What load() was called for.
     virtual void execute(const Arguments& arguments, void* stream, void* workspace) const = 0;
     virtual std::string describe() const = 0;
@@ -31,6 +35,9 @@ public:
     /// TCONV3D_CUDA_IMPL names one to force. An epilogue belongs to fwd.
     Plan(const Problem& problem, const Epilogue& epilogue, int device);
 
+    /// The same for a device that need not be there (device_model): all but execute() works without a GPU.
+    Plan(const Problem& problem, const Epilogue& epilogue, const Device& device);
+
     const Problem& problem() const { return problem_; }
     const std::string& implementation() const { return implementation_; }
     const std::vector<Rejection>& rejections() const { return rejections_; }
@@ -41,12 +48,16 @@ public:
     /// of device memory, aligned to 256. Returns when the work is queued on the stream.
     void execute(const Arguments& arguments, void* stream, void* workspace) const;
 
+    /// Compiles every kernel that execute() may load into the disk cache, unless it is there. The first call on such a
+    /// device then finds them, if its NVRTC has the same version.
+    void compile() const;
+
     std::string explain() const;
 
 private:
     Problem problem_;
     Epilogue epilogue_;
-    int device_;
+    Device device_;
     std::string implementation_;
     std::vector<Rejection> rejections_;
     std::shared_ptr<const Kernel> kernel_;

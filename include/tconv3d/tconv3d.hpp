@@ -1,6 +1,9 @@
 #pragma once
 
-/// 3D transposed convolution: describe a Problem, make a Plan, execute it.
+/// 3D transposed convolution: describe a Problem, make a Plan, or a cuda::Plan for a GPU, and execute it. No header of
+/// CUDA is needed.
+#include "tconv3d/cuda.hpp"
+#include "tconv3d/cuda_device.hpp"
 #include "tconv3d/epilogue.hpp"
 #include "tconv3d/epilogue_bwd.hpp"
 #include "tconv3d/error.hpp"

@@ -18,23 +18,28 @@ from .nn import ConvTranspose3d
 class Fused(nn.Identity):
     """Stands in an ``nn.Sequential`` for an activation that the transposed convolution before it computes."""
 
-    def __init__(self, activation: nn.Module, folded: FoldedNorm | None) -> None:
+    def __init__(self, activation: nn.Module) -> None:
         super().__init__()
         # Not as a submodule: it has no state, and the names of all other modules must stay.
         self.activation: nn.Module
         self.__dict__["activation"] = activation
-        self.folded = folded
-
-    def forward(self, input: Tensor) -> Tensor:
-        """`input`, which has been through the activation; the activation itself where it has not."""
-        if self.folded is None or self.folded.applies():
-            return input
-        dst: Tensor = self.activation(input)
-        return dst
 
     def extra_repr(self) -> str:
         """The activation that it stands for."""
         return repr(self.activation)
+
+
+class FusedBehindNorm(Fused):
+    """The same behind a BatchNorm3d, which the convolution computes in eval mode alone."""
+
+    def __init__(self, activation: nn.Module, folded: FoldedNorm) -> None:
+        super().__init__(activation)
+        self.folded = folded
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`input`, which has been through the activation; the activation itself where it has not."""
+        dst: Tensor = input if self.folded.applies() else self.activation(input)
+        return dst
 
 
 class FusedBatchNorm3d(nn.BatchNorm3d):
@@ -138,7 +143,8 @@ def _fuse_behind(convolution: Any, places: list[_Place], uses: Counter[Any]) -> 
             module.__class__ = FusedBatchNorm3d
         elif why_no_steps(module) is None:
             _take(convolution, module)
-            place.parent._modules[place.key] = Fused(module, folded).train(module.training)
+            stands = Fused(module) if folded is None else FusedBehindNorm(module, folded)
+            place.parent._modules[place.key] = stands.train(module.training)
         else:
             return fused
         fused.append(f"{place.name} ({label})")

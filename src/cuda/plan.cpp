@@ -25,23 +25,33 @@ bool has_no_results(const Problem& problem) {
     return problem.batch == 0 && problem.direction != Direction::bwd_weight;
 }
 
-std::string compute_capability(const Device& device) {
-    return std::to_string(device.sm / 10) + "." + std::to_string(device.sm % 10);
+bool is_model(const Device& device) {
+    return device.ordinal < 0;
+}
+
+std::string describe(const Device& device) {
+    const std::string capability = std::to_string(device.sm / 10) + "." + std::to_string(device.sm % 10);
+    return (is_model(device) ? "model" : std::to_string(device.ordinal)) + ": " + device.name +
+           ", compute capability " + capability + ", " + std::to_string(device.multiprocessors) + " multiprocessors";
 }
 
 } // namespace
 
 Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device)
+    : Plan(problem, epilogue, cuda::device(device)) {}
+
+Plan::Plan(const Problem& problem, const Epilogue& epilogue, const Device& device)
     : problem_(problem), epilogue_(epilogue), device_(device) {
     require_plannable(problem_, epilogue_);
-    const Device& described = cuda::device(device);
-    Choice choice = choose(problem_, epilogue_, described);
+    Choice choice = choose(problem_, epilogue_, device_);
     implementation_ = choice.family->name;
     rejections_ = std::move(choice.rejections);
     kernel_ = choice.candidate.prepare();
 }
 
 void Plan::execute(const Arguments& arguments, void* stream, void* workspace) const {
+    if (is_model(device_))
+        throw Error("this plan is for a model, " + device_.name + ": only plans for a device of this machine execute");
     require_arguments(problem_, epilogue_, arguments);
     if (arguments.weight_channels_last && !takes_channels_last_weight())
         refuse_channels_last_weight("implementation " + implementation_);
@@ -56,11 +66,12 @@ void Plan::execute(const Arguments& arguments, void* stream, void* workspace) co
     kernel_->execute(arguments, stream, workspace);
 }
 
+void Plan::compile() const {
+    kernel_->compile(epilogue_.saved() == Saved::preactivation);
+}
+
 std::string Plan::explain() const {
-    const Device& described = cuda::device(device_);
-    return explain_problem(problem_, epilogue_) +
-           explain_line("device", std::to_string(device_) + ": " + described.name + ", compute capability " +
-                                      compute_capability(described)) +
+    return explain_problem(problem_, epilogue_) + explain_line("device", describe(device_)) +
            explain_line("implementation", implementation_ + ": " + kernel_->describe()) +
            explain_line("workspace", with_prefix(static_cast<double>(workspace_bytes()), "B")) +
            explain_rejections(rejections_);

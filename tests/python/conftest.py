@@ -23,6 +23,7 @@ ONE_PROCESS = {
     r".*/test_cuda_exact\.py": "exact on a GPU",
     r".*/test_cuda\w*\.py": "on a GPU",
     r".*/test_cli\.py::test_bench": "results of one benchmark",
+    r".*/test_examples\.py": "examples that are built once",
     r".*/test_compile\.py::.*\binductor\b": "headers that inductor compiles",
     r".*/test_export\.py::test_saved": "headers that inductor compiles",
 }

@@ -36,6 +36,13 @@ def succeed(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
+def fail(*arguments: str, **environment: str) -> str:
+    done = run(*arguments, **environment)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
 def test_doctor_tells_what_the_machine_has() -> None:
     out = succeed("doctor")
     assert tconv3d.__version__ in out
@@ -97,23 +104,25 @@ def test_explain_finds_problems_by_name() -> None:
         (("explain", "n1 ci2 co3 2x3x4 k3 q7"), "q7"),
         (("explain", "n1 ci2 co3 1x1x1 k1 p1"), "-1"),
         (("explain", PROBLEM, "--epilogue", "blur"), "blur"),
+        (("explain", "kb1_7"), "'baselines' has no problem named 'kb1_7': did you mean kb1_7"),
+        (("explain", "something"), "no problem named 'something': it has kb1_58, "),
         (("bench", "--filter", "no_such_problem"), "no_such_problem"),
         (("bench", "--problems", "no_such_file"), "no_such_file"),
     ],
     ids=str,
 )
 def test_bad_input_gets_one_line(arguments: tuple[str, ...], mentions: str) -> None:
-    done = run(*arguments)
-    assert done.returncode == 1
-    assert mentions in done.stderr
-    assert "Traceback" not in done.stderr
+    assert mentions in fail(*arguments)
 
 
-@pytest.mark.parametrize("arguments", [(), ("no_such_command",), ("bench", "--directions", "sideways")], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [(), ("no_such_command",), ("bench", "--directions", "sideways"), ("bench", "--filter", "(")], ids=str
+)
 def test_bad_usage(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert done.returncode == 2
     assert "usage" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture(scope="module")

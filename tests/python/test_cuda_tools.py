@@ -152,6 +152,18 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert 1 < shortest["device_us"] < 1.5e3 * shortest["ms"]
 
 
+def test_what_is_compiled_without_a_gpu_is_what_a_call_looks_for(tmp_path: Path) -> None:
+    run = "import sys; from tconv3d.__main__ import main; sys.exit(main({}))"
+    problems = ["n1 ci16 co16 4x8x16 k3 s2 p1", "n2 ci8 co8 8x8x8 k4 s2 p1 g8"]
+    device = _library.cuda_machine()["devices"][0]
+    model = ["--arch", f"sm_{device['sm']}", "--multiprocessors", str(device["multiprocessors"])]
+    arguments = ["precompile", *problems, "--dtype", "tf32,bf16", "--epilogue", "silu"]
+    compiled = in_a_process(run.format([*arguments, *model]), TCONV3D_CACHE_DIR=str(tmp_path), CUDA_VISIBLE_DEVICES="")
+    assert " 0 compiled" not in compiled
+    called = in_a_process(run.format(arguments), TCONV3D_CACHE_DIR=str(tmp_path))
+    assert called.count(": 0 compiled") == 4, compiled + called
+
+
 def test_kernelbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "kernelbench"))
     run = importlib.import_module("run")

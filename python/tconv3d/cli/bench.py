@@ -15,6 +15,7 @@ from .. import _library
 from ..problem import DIRECTIONS, LAYOUTS, NamedProblem, find_file, read_file
 from . import bench_cuda
 from .cases import TOLERANCE, make_case, relative_error
+from .load import watched
 from .machine import Rates, measure_rates
 from .modes import MODES, in_mode
 from .plot import save_plot
@@ -26,7 +27,7 @@ from .timing import interleaved
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--problems", default="baselines", metavar="FILE", help="problem file (default: baselines)")
-    parser.add_argument("--filter", default="", metavar="REGEX", help="only problems whose name matches")
+    parser.add_argument("--filter", type=_regex, default="", metavar="REGEX", help="only problems whose name matches")
     _add_list(parser, "--directions", list(DIRECTIONS), "all of them on the CPU, fwd on a GPU")
     _add_list(parser, "--dtype", list(MODES), "f32 on the CPU, tf32 on a GPU")
     _add_list(parser, "--layout", list(LAYOUTS), "ncdhw")
@@ -55,10 +56,11 @@ def _run_on_cpu(options: argparse.Namespace) -> int:
     torch.manual_seed(options.seed)
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    rates = {dtype: measure_rates(dtype) for dtype in options.dtype}
     cases = list(_cases(options))
-    rows = [_measure(named, rates, options, f"[{i:>3}/{len(cases)}]") for i, named in enumerate(cases, start=1)]
-    print(summary(rows, rates))
+    with watched(torch.get_num_threads()):
+        rates = {dtype: measure_rates(dtype) for dtype in options.dtype}
+        rows = [_measure(named, rates, options, f"[{i:>3}/{len(cases)}]") for i, named in enumerate(cases, start=1)]
+        print(summary(rows, rates))
     if options.json is not None:
         write_json(results(rows, rates), options.json)
     if options.plot is not None:
@@ -67,10 +69,9 @@ def _run_on_cpu(options: argparse.Namespace) -> int:
 
 
 def _cases(options: argparse.Namespace) -> Iterator[NamedProblem]:
-    wanted = re.compile(options.filter)
-    chosen = [named for named in read_file(find_file(options.problems)) if wanted.search(named.name)]
+    chosen = [named for named in read_file(find_file(options.problems)) if options.filter.search(named.name)]
     if not chosen:
-        raise ValueError(f"no problem of '{options.problems}' matches '{options.filter}'")
+        raise ValueError(f"no problem of '{options.problems}' matches '{options.filter.pattern}'")
     for named in chosen:
         problem = scale_for_cpu(named.problem) if options.scale == "cpu" else named.problem
         for mode in options.dtype:
@@ -104,6 +105,13 @@ def _measure(named: NamedProblem, rates: dict[str, Rates], options: argparse.Nam
     )
     print(progress, row.line(), file=sys.stderr, flush=True)
     return row
+
+
+def _regex(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a regular expression: {error}") from None
 
 
 def _add_list(parser: argparse.ArgumentParser, name: str, known: list[str], default: str) -> None:

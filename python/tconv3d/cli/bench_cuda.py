@@ -16,6 +16,7 @@ from typing import Any
 from ..problem import LAYOUTS, NamedProblem, Problem
 from .bench_worker import Work
 from .gpu import require_gpu
+from .load import watched
 from .machine import Rates
 from .modes import mode_of
 from .plot import save_plot
@@ -30,8 +31,9 @@ def run(options: argparse.Namespace, cases: list[NamedProblem]) -> int:
     require_gpu()
     if options.directions != ["fwd"]:
         raise ValueError("on a GPU the gradients are PyTorch's own operators: only --directions fwd can be compared")
-    rates = _ceilings(options.dtype)
-    sides = _measure_sides([named.problem for named in cases], rates, options)
+    with watched(threads=1):
+        rates = _ceilings(options.dtype)
+        sides = _measure_sides([named.problem for named in cases], rates, options)
     answered = [(named, answers) for named in cases if (answers := _answers(named.problem, sides)) is not None]
     if not answered:
         return 1

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from .. import ConvTranspose3d, Epilogue, _library
 from ..problem import Problem
 from .cases import TOLERANCE, relative_error
+from .load import watched
 from .machine import cores, cpu_model
 from .table import table
 from .timing import Timing, interleaved
@@ -45,9 +46,10 @@ def run(options: argparse.Namespace) -> int:
     print(f"tconv3d {machine['version']} ({machine['isa']}) beside PyTorch {torch.__version__}")
     print(f"{cpu_model()}, {cores()} cores, {torch.get_num_threads()} threads\n")
     torch.manual_seed(0)
-    shown = [_show(scene, options.seconds) for scene in _SCENES]
     columns = ["", "max error", "fwd PyTorch", "tconv3d", "speed-up", "training PyTorch", "tconv3d", "speed-up"]
-    print(table(columns, [cells for cells, _ in shown]))
+    with watched(torch.get_num_threads()):
+        shown = [_show(scene, options.seconds) for scene in _SCENES]
+        print(table(columns, [cells for cells, _ in shown]), flush=True)
     print("\nmilliseconds; the training step is forward and all gradients; errors are relative to the largest value")
     if not all(agrees for _, agrees in shown):
         print(f"FAILED: an error is above the tolerance, {TOLERANCE['f32']:.0e}")

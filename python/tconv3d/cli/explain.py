@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from difflib import get_close_matches
 
 import torch
 
 from .. import _library
 from ..problem import Problem, find_file, read_file
+from . import model
 from .gpu import measure_gpu_rates, require_gpu
 from .machine import measure_rates, roofline
 from .modes import MODES, in_mode, mode_of
@@ -20,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epilogue", default="", metavar="TEXT", help='such as "clamp(min=-1) div(2)"')
     parser.add_argument("--problems", default="baselines", metavar="FILE", help="where names are looked up")
     parser.add_argument("--no-measure", action="store_true", help="leave out the roofline, which takes a second")
+    model.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,6 +31,11 @@ def run(options: argparse.Namespace) -> int:
     problem = _find(options.problem, options.problems)
     if options.dtype is not None:
         problem = in_mode(problem, options.dtype)
+    if (asked := model.asked_for(options)) is not None:
+        if device.type != "cuda":
+            raise ValueError(f"--gpu and --arch go with --device cuda, got --device {options.device}")
+        print(asked.explain(problem, options.epilogue).rstrip())
+        return 0  # a roofline is measured, and this GPU may not be here
     if device.type == "cuda":
         require_gpu()
         print(torch.ops.tconv3d.cuda_explain(str(problem), options.epilogue, device.index or 0).rstrip())
@@ -47,8 +55,12 @@ def _roofline(problem: Problem, device: torch.device) -> str:
 
 
 def _find(text: str, problems: str) -> Problem:
-    if text.isidentifier():
-        for named in read_file(find_file(problems)):
-            if named.name == text:
-                return named.problem
-    return Problem.parse(text)
+    """A problem string has blanks, a name has none."""
+    if " " in text.strip():
+        return Problem.parse(text)
+    known = {named.name: named.problem for named in read_file(find_file(problems))}
+    if text in known:
+        return known[text]
+    near = get_close_matches(text, known, n=5, cutoff=0.7)
+    hint = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(known)}"
+    raise ValueError(f"'{problems}' has no problem named '{text}': {hint}")

@@ -95,6 +95,8 @@ public:
 
     void load(const Arguments& arguments, void* stream) const override { kernels_.get(arguments, stream); }
 
+    void compile(bool saves_preactivation) const override { kernels_.compile(saves_preactivation); }
+
     void execute(const Arguments& arguments, void* stream, void*) const override {
         CellArguments args = args_;
         args.in = arguments.src;

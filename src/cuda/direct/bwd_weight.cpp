@@ -37,6 +37,8 @@ public:
 
     void load(const Arguments&, void* stream) const override { function_.get(stream); }
 
+    void compile(bool) const override { function_.compile(); }
+
     void execute(const Arguments& arguments, void* stream, void*) const override {
         DirectBwdWeightArguments args = args_;
         args.src = arguments.src;

@@ -33,6 +33,8 @@ public:
 
     void load(const Arguments& arguments, void* stream) const override { kernels_.get(arguments, stream); }
 
+    void compile(bool saves_preactivation) const override { kernels_.compile(saves_preactivation); }
+
     void execute(const Arguments& arguments, void* stream, void*) const override {
         const bool fwd = direction_ == Direction::fwd;
         DirectCorrelationArguments args = args_;

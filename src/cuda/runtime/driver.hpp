@@ -1,9 +1,9 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "cuda/runtime/driver_api.hpp"
+#include "tconv3d/cuda_device.hpp"
 
 namespace tconv3d::cuda {
 
@@ -25,20 +25,5 @@ Driver open_driver(const std::string& file);
 
 /// Throws Error, with the error's name and meaning, unless the driver call `call` succeeded.
 void check(Result result, const char* call);
-
-struct Device {
-    int ordinal;
-    std::string name;
-    int sm; ///< compute capability 9.0 is 90
-    int multiprocessors;
-    int64_t shared_memory_per_block; ///< the most that a kernel may opt in to
-    int64_t shared_memory_per_multiprocessor;
-    int64_t l2_bytes;
-};
-
-int device_count();
-
-/// By the driver's ordinal, which is PyTorch's device index too. Throws Error when there is no such device.
-const Device& device(int ordinal);
 
 } // namespace tconv3d::cuda

@@ -1,6 +1,8 @@
 #include "cuda/source/specializations.hpp"
 
+#include <future>
 #include <utility>
+#include <vector>
 
 namespace tconv3d::cuda {
 
@@ -15,6 +17,10 @@ const Function& LoadedFunction::get(Stream stream) const {
     return *found;
 }
 
+void LoadedFunction::compile() const {
+    cubin_for(device_.sm, write_(), disk_cache());
+}
+
 Specializations::Specializations(const Device& device, const Write& write)
     : functions_{LoadedFunction(device, [write] { return write({false, false}); }),
                  LoadedFunction(device, [write] { return write({false, true}); }),
@@ -24,6 +30,13 @@ Specializations::Specializations(const Device& device, const Write& write)
 const Function& Specializations::get(const Arguments& arguments, Stream stream) const {
     const size_t index = (arguments.bias != nullptr ? 2U : 0U) + (arguments.preactivation != nullptr ? 1U : 0U);
     return functions_[index].get(stream);
+}
+
+void Specializations::compile(bool saves_preactivation) const {
+    std::vector<std::future<void>> compiling;
+    for (size_t index = 0; index < functions_.size(); index += saves_preactivation ? 1 : 2)
+        compiling.push_back(std::async([&kernel = functions_[index]] { kernel.compile(); }));
+    for (std::future<void>& each : compiling) each.get();
 }
 
 } // namespace tconv3d::cuda

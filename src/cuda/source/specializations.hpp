@@ -17,6 +17,8 @@ public:
     LoadedFunction(Device device, Write write);
 
     const Function& get(Stream stream) const;
+    /// Puts it into the disk cache, unless it is there. Needs no GPU.
+    void compile() const;
     bool is_loaded() const { return found_.load(std::memory_order_acquire) != nullptr; }
 
 private:
@@ -32,6 +34,8 @@ public:
     Specializations(const Device& device, const Write& write);
 
     const Function& get(const Arguments& arguments, Stream stream) const;
+    /// Puts the two without preactivation into the disk cache, or all four.
+    void compile(bool saves_preactivation) const;
 
 private:
     std::array<LoadedFunction, 4> functions_; ///< by 2 · (has bias) + (saves preactivation)

@@ -35,6 +35,13 @@ public:
         if (packing.valid()) packing.get();
     }
 
+    void compile(bool saves_preactivation) const override {
+        std::future<void> packing;
+        if (!config().packs_own_weights()) packing = std::async([&] { pack_.compile(); });
+        kernels_.compile(saves_preactivation);
+        if (packing.valid()) packing.get();
+    }
+
     void execute(const Arguments& arguments, void* stream, void* workspace) const override {
         const bool own_weights = config().packs_own_weights();
         if (!own_weights) pack(arguments, stream, workspace);
