@@ -175,7 +175,8 @@ CellArguments cells_arguments(const Problem& problem, const CellTile& tile) {
 KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue,
                             const ResultForm& form) {
     Prelude prelude;
-    prelude.add(output_source(problem, epilogue, form))
+    const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2] * tile.channels;
+    prelude.add(output_source(problem, epilogue, form, outputs))
         .flag("kAddsAbsentBias", false)
         .extents("kCell", tile.cell)
         .extents("kStride", problem.stride)
