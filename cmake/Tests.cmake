@@ -44,7 +44,12 @@ if(TARGET GTest::gtest_main)
     tconv3d_emulating_compiler(emulating_compiler)
     target_compile_definitions(tconv3d_tests PRIVATE
         TCONV3D_PROBLEMS="${PROJECT_SOURCE_DIR}/problems" TCONV3D_KERNELS="${PROJECT_SOURCE_DIR}/src/cuda/kernels"
-        TCONV3D_EMULATOR="${PROJECT_SOURCE_DIR}/tests/emulator" TCONV3D_CXX="${emulating_compiler}")
+        TCONV3D_EMULATOR="${PROJECT_SOURCE_DIR}/tests/emulator" TCONV3D_CXX="${emulating_compiler}"
+        TCONV3D_MADE_UP_GPU="$<TARGET_FILE:tconv3d_made_up_gpu>")
+    add_library(tconv3d_made_up_gpu MODULE ${PROJECT_SOURCE_DIR}/tests/made_up_gpu/gpu.cpp)
+    set_target_properties(tconv3d_made_up_gpu PROPERTIES CXX_VISIBILITY_PRESET default)
+    tconv3d_compile_options(tconv3d_made_up_gpu)
+    add_dependencies(tconv3d_tests tconv3d_made_up_gpu)
     tconv3d_compile_options(tconv3d_tests)
     # Most of a test's own code runs once: optimising it takes longer than it saves. This one compares whole tensors.
     target_compile_options(tconv3d_tests PRIVATE -O0)

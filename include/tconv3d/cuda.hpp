@@ -28,8 +28,9 @@ public:
 class Plan {
 public:
     /// Takes what was remembered for the problem, else the cheapest implementation that accepts it, by estimate.
-    /// TCONV3D_CUDA_IMPL names one to force. An epilogue belongs to fwd.
-    Plan(const Problem& problem, const Epilogue& epilogue, int device);
+    /// TCONV3D_CUDA_IMPL names one to force. An epilogue belongs to fwd. `failed` are implementations whose execute()
+    /// has thrown KernelFailure for this problem, which are passed over. Throws KernelFailure when none is left.
+    Plan(const Problem& problem, const Epilogue& epilogue, int device, const std::vector<Rejection>& failed = {});
 
     const Problem& problem() const { return problem_; }
     const std::string& implementation() const { return implementation_; }
@@ -38,7 +39,8 @@ public:
     bool takes_channels_last_weight() const { return kernel_->takes_channels_last_weight(); }
 
     /// The tensors that the direction needs, and preactivation, are aligned to 16 bytes. workspace: workspace_bytes()
-    /// of device memory, aligned to 256. Returns when the work is queued on the stream.
+    /// of device memory, aligned to 256. Returns when the work is queued on the stream. Throws KernelFailure when this
+    /// machine cannot compile, load or launch the kernel: another plan may do.
     void execute(const Arguments& arguments, void* stream, void* workspace) const;
 
     std::string explain() const;

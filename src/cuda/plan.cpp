@@ -31,11 +31,11 @@ std::string compute_capability(const Device& device) {
 
 } // namespace
 
-Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device)
+Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device, const std::vector<Rejection>& failed)
     : problem_(problem), epilogue_(epilogue), device_(device) {
     require_plannable(problem_, epilogue_);
     const Device& described = cuda::device(device);
-    Choice choice = choose(problem_, epilogue_, described);
+    Choice choice = choose(problem_, epilogue_, described, failed);
     implementation_ = choice.family->name;
     rejections_ = std::move(choice.rejections);
     kernel_ = choice.candidate.prepare();

@@ -102,7 +102,7 @@ public:
         args.aligned = rows_aligned(arguments) ? 1 : 0;
         std::vector<const void*> output = output_argument(epilogue_, arguments, arguments.dst);
         std::array<void*, 2> kernel_arguments = {&args, static_cast<void*>(output.data())};
-        launch(kernels_.get(arguments, stream), {std::min(args.items, kMostBlocks)}, {kThreads},
+        launch(*kernels_.get(arguments, stream), {std::min(args.items, kMostBlocks)}, {kThreads},
                kernel_arguments.data(), stream);
     }
 
