@@ -341,8 +341,9 @@ TEST(Cache, SaysWhyItCannotBeUsed) {
     EXPECT_TRUE(contains(failure(scratch / "file/below"), "cannot be opened: Not a directory"));
     fs::create_directory(scratch / "closed");
     chmod((scratch / "closed").c_str(), 0500);
-    if (geteuid() != 0) // the administrator may write anywhere
+    if (geteuid() != 0) { // the administrator may write anywhere
         EXPECT_TRUE(contains(failure(scratch / "closed/to/be/made"), "it cannot be made in " + scratch / "closed"));
+    }
     fs::create_directory(scratch / "open");
     chmod((scratch / "open").c_str(), 0777);
     EXPECT_TRUE(contains(failure(scratch / "open"), "is writable by others (mode 0777"));
