@@ -66,7 +66,12 @@ if(TARGET GTest::gtest_main)
     tconv3d_emulating_compiler(emulating_compiler)
     target_compile_definitions(tconv3d_tests PRIVATE
         TCONV3D_KERNELS="${PROJECT_SOURCE_DIR}/src/cuda/kernels" TCONV3D_EMULATOR="${PROJECT_SOURCE_DIR}/tests/emulator"
-        TCONV3D_EMULATOR_DEVICE="$<TARGET_OBJECTS:tconv3d_emulator_device>" TCONV3D_CXX="${emulating_compiler}")
+        TCONV3D_EMULATOR_DEVICE="$<TARGET_OBJECTS:tconv3d_emulator_device>" TCONV3D_CXX="${emulating_compiler}"
+        TCONV3D_MADE_UP_GPU="$<TARGET_FILE:tconv3d_made_up_gpu>")
+    add_library(tconv3d_made_up_gpu MODULE ${PROJECT_SOURCE_DIR}/tests/made_up_gpu/gpu.cpp)
+    set_target_properties(tconv3d_made_up_gpu PROPERTIES CXX_VISIBILITY_PRESET default)
+    tconv3d_compile_options(tconv3d_made_up_gpu)
+    add_dependencies(tconv3d_tests tconv3d_made_up_gpu)
 else()
     message(WARNING "C++ tests skipped: GoogleTest not found (install it, or set TCONV3D_GTEST_SOURCE)")
 endif()

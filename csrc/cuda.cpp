@@ -51,21 +51,24 @@ void execute(const cuda::Plan& plan, const Arguments& arguments, c10::Device dev
     plan.execute(arguments, current_stream(device.index()), workspace.data_ptr());
 }
 
-/// preactivation: where to leave it; null when nobody asks.
-at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
-                   const Geometry& geometry, Text epilogue, at::TensorList operands, at::Tensor* preactivation) {
-    const c10::DeviceGuard guard(src.device());
-    Problem problem = fwd_problem(src, weight, bias, geometry);
-    problem.math = math_mode(problem.dtype);
-    const auto prepared = cuda_plan(problem, epilogue, src.device().index());
-    check_operands(prepared->epilogue, operands, problem, src);
+/// The tensors of a fwd call.
+struct FwdCall {
+    const Problem& problem;
+    const at::Tensor& src;
+    const at::Tensor& weight;
+    const OptionalTensor& bias;
+    at::TensorList operands;
+    at::Tensor* preactivation; ///< where to leave it; null when nobody asks
+};
+
+at::Tensor planned_fwd(const cuda::Plan& plan, const FwdCall& call) {
+    const auto& [problem, src, weight, bias, operands, preactivation] = call;
     const at::Tensor dst = make(dst_sizes(problem), src, format(problem));
-    const bool saves = preactivation != nullptr && prepared->epilogue.saved() == Saved::preactivation;
-    if (saves) *preactivation = at::empty_like(dst);
+    if (preactivation != nullptr) *preactivation = at::empty_like(dst);
     if (problem.batch == 0) return dst;
 
     const at::Tensor dense_src = aligned(src.contiguous(format(problem)));
-    const bool channels_last = prepared->plan.takes_channels_last_weight() && !weight.is_contiguous() &&
+    const bool channels_last = plan.takes_channels_last_weight() && !weight.is_contiguous() &&
                                weight.is_contiguous(at::MemoryFormat::ChannelsLast3d);
     const at::Tensor dense_weight = aligned(channels_last ? weight : weight.contiguous());
     const at::Tensor dense_bias = bias.has_value() && bias->defined() ? aligned(bias->contiguous()) : at::Tensor();
@@ -79,9 +82,29 @@ at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const Option
     if (dense_bias.defined()) arguments.bias = dense_bias.data_ptr();
     arguments.operands = pointers(dense_operands);
     arguments.dst = dst.data_ptr();
-    if (saves) arguments.preactivation = preactivation->data_ptr();
-    execute(prepared->plan, arguments, src.device());
+    if (preactivation != nullptr) arguments.preactivation = preactivation->data_ptr();
+    execute(plan, arguments, src.device());
     return dst;
+}
+
+/// preactivation: where to leave it if the epilogue saves it; null when nobody asks.
+at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
+                   const Geometry& geometry, Text epilogue, at::TensorList operands, at::Tensor* preactivation) {
+    const c10::DeviceGuard guard(src.device());
+    Problem problem = fwd_problem(src, weight, bias, geometry);
+    problem.math = math_mode(problem.dtype);
+    auto prepared = cuda_plan(problem, epilogue, src.device().index());
+    check_operands(prepared->epilogue, operands, problem, src);
+    const bool saves = prepared->epilogue.saved() == Saved::preactivation;
+    const FwdCall call{problem, src, weight, bias, operands, saves ? preactivation : nullptr};
+    while (prepared->plan) {
+        try {
+            return planned_fwd(*prepared->plan, call);
+        } catch (const KernelFailure& failure) {
+            prepared = next_cuda_plan(problem, epilogue, src.device().index(), *prepared, failure);
+        }
+    }
+    return pytorch_fwd(problem, src, weight, bias, prepared->epilogue, operands, call.preactivation);
 }
 
 at::Tensor fwd_cuda(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
@@ -107,7 +130,7 @@ at::Tensor run_bwd_data(const Problem& problem, const at::Tensor& grad_dst, cons
     arguments.grad_dst = dense_grad_dst.data_ptr();
     arguments.weight = dense_weight.data_ptr();
     arguments.grad_src = grad_src.data_ptr();
-    execute(prepared->plan, arguments, grad_dst.device());
+    execute(prepared->plan.value(), arguments, grad_dst.device());
     return grad_src;
 }
 
@@ -124,7 +147,7 @@ std::tuple<at::Tensor, at::Tensor> run_bwd_weight(const Problem& problem, const 
     arguments.grad_dst = dense_grad_dst.data_ptr();
     arguments.grad_weight = grad_weight.data_ptr();
     if (with_bias) arguments.grad_bias = grad_bias.data_ptr();
-    execute(prepared->plan, arguments, src.device());
+    execute(prepared->plan.value(), arguments, src.device());
     return {grad_weight, grad_bias};
 }
 

@@ -5,6 +5,7 @@
 #include "core/explain_text.hpp"
 #include "cuda/runtime/cache.hpp"
 #include "cuda/runtime/driver.hpp"
+#include "cuda/runtime/jit.hpp"
 #include "cuda/runtime/nvrtc.hpp"
 #include "cuda_plans.hpp"
 #include "cuda_stream.hpp"
@@ -39,15 +40,21 @@ std::string nvrtc_json() {
 
 std::string cache_json() {
     const cuda::CacheStats stats = cuda::disk_cache().stats();
+    const cuda::CacheUsage usage = cuda::disk_cache().usage();
     return object({member("folder", quote(stats.folder.path)), member("reason", quote(stats.folder.reason)),
-                   member("hits", stats.hits), member("misses", stats.misses), member("stores", stats.stores),
-                   member("failures", stats.failures), member("last_failure", quote(stats.last_failure))});
+                   member("files", usage.files), member("bytes", usage.bytes),
+                   member("most_bytes", stats.folder.most_bytes), member("failure", quote(usage.failure)),
+                   member("warning", quote(stats.folder.warning)), member("hits", stats.hits),
+                   member("misses", stats.misses), member("stores", stats.stores), member("failures", stats.failures),
+                   member("last_failure", quote(stats.last_failure))});
 }
 
 std::string device_json(const cuda::Device& device) {
-    return object(
-        {member("name", quote(device.name)), member("sm", device.sm), member("multiprocessors", device.multiprocessors),
-         member("shared_memory_per_block", device.shared_memory_per_block), member("l2_bytes", device.l2_bytes)});
+    const std::string failure = cuda::nvrtc_status().available ? cuda::reject_device(device) : "";
+    return object({member("name", quote(device.name)), member("sm", device.sm),
+                   member("multiprocessors", device.multiprocessors),
+                   member("shared_memory_per_block", device.shared_memory_per_block),
+                   member("l2_bytes", device.l2_bytes), member("failure", quote(failure))});
 }
 
 std::string cuda_machine() {

@@ -2,10 +2,15 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <unordered_map>
 
+#include <c10/util/Exception.h>
+
 #include "convert.hpp"
+#include "cuda/runtime/jit.hpp"
+#include "text.hpp"
 
 namespace tconv3d::ops {
 
@@ -55,7 +60,7 @@ public:
     void insert(const std::string& key, std::shared_ptr<const CudaPlan> plan) {
         const std::unique_lock<std::shared_mutex> lock(mutex_);
         if (plans_.size() >= kMostPlans) plans_.clear();
-        plans_.emplace(key, std::move(plan));
+        plans_[key] = std::move(plan);
     }
 
     void clear() {
@@ -74,6 +79,34 @@ Plans& plans() {
     return all;
 }
 
+bool is_forced() {
+    const char* forced = std::getenv("TCONV3D_CUDA_IMPL");
+    return forced != nullptr && *forced != '\0';
+}
+
+/// Of all problems that go the same way for the same reason, only the first is told.
+void warn_once(const std::string& way, const std::string& message) {
+    static std::mutex mutex;
+    static std::set<std::string>& told = *new std::set<std::string>;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (told.insert(way).second) TORCH_WARN(message);
+}
+
+std::string name_of(const CudaPlan& plan) {
+    return plan.plan ? "implementation " + plan.plan->implementation() : "PyTorch's operator";
+}
+
+CudaPlan make_plan(const Problem& problem, const Epilogue& epilogue, int device, std::vector<Rejection> failed) {
+    try {
+        const std::string reason = is_forced() ? "" : cuda::reject_device(cuda::device(device));
+        if (!reason.empty()) return {epilogue, std::nullopt, reason, std::move(failed)};
+        cuda::Plan plan(problem, epilogue, device, failed);
+        return {epilogue, std::move(plan), "", std::move(failed)};
+    } catch (const KernelFailure& failure) {
+        return {epilogue, std::nullopt, failure.what(), std::move(failed)};
+    }
+}
+
 } // namespace
 
 void forget_cuda_plans() {
@@ -83,15 +116,27 @@ void forget_cuda_plans() {
 std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue, int device) {
     const std::string wanted = key(problem, epilogue, device);
     if (std::shared_ptr<const CudaPlan> known = plans().find(wanted)) return known;
-    const Epilogue chain = parsed_epilogue(epilogue);
-    auto made = std::make_shared<const CudaPlan>(CudaPlan{chain, cuda::Plan(problem, chain, device)});
+    auto made = std::make_shared<const CudaPlan>(make_plan(problem, parsed_epilogue(epilogue), device, {}));
+    if (!made->plan)
+        warn_once("no plan", text("tconv3d leaves ", problem.str(), " to PyTorch's operator: ", made->reason));
     plans().insert(wanted, made);
     return made;
 }
 
+std::shared_ptr<const CudaPlan> next_cuda_plan(const Problem& problem, Text epilogue, int device,
+                                               const CudaPlan& before, const KernelFailure& failure) {
+    if (is_forced()) throw failure;
+    std::vector<Rejection> failed = before.failed;
+    failed.push_back({before.plan->implementation(), failure.what()});
+    auto made = std::make_shared<const CudaPlan>(make_plan(problem, before.epilogue, device, std::move(failed)));
+    warn_once(name_of(before) + name_of(*made), text("tconv3d's ", name_of(before), " has failed for ", problem.str(),
+                                                     ", so ", name_of(*made), " computes: ", failure.what()));
+    plans().insert(key(problem, epilogue, device), made);
+    return made;
+}
+
 std::string left_to_pytorch(const Problem& problem) {
-    const char* forced = std::getenv("TCONV3D_CUDA_IMPL");
-    if (problem.direction == Direction::fwd || (forced != nullptr && *forced != '\0')) return "";
+    if (problem.direction == Direction::fwd || is_forced()) return "";
     return std::string("tconv3d's only kernel for ") + name(problem.direction) +
            ", direct, uses no tensor cores; TCONV3D_CUDA_IMPL=direct has it run";
 }

@@ -1,20 +1,31 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "ops.hpp"
 #include "tconv3d/cuda.hpp"
 
 namespace tconv3d::ops {
 
+/// What carries a problem out: a plan, or PyTorch's operator where there is none.
 struct CudaPlan {
     Epilogue epilogue;
-    cuda::Plan plan;
+    std::optional<cuda::Plan> plan;
+    std::string reason;            ///< why there is no plan
+    std::vector<Rejection> failed; ///< implementations whose kernel this machine could not run
 };
 
-/// The plan of the problem on this device, made at the first call. Threads may ask at once.
+/// The plan of the problem on this device, made at the first call. Threads may ask at once. A warning says why
+/// PyTorch's operator computes.
 std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue, int device);
+
+/// What follows where the kernel of `before` has failed, for this call and all later ones; a warning says why. An
+/// implementation that is forced keeps its error.
+std::shared_ptr<const CudaPlan> next_cuda_plan(const Problem& problem, Text epilogue, int device,
+                                               const CudaPlan& before, const KernelFailure& failure);
 
 /// Has all of them made again.
 void forget_cuda_plans();

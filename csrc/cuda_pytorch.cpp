@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "chain.hpp"
 #include "tensors.hpp"
 
 namespace tconv3d::ops {
@@ -21,6 +22,20 @@ Extents whole_strides(const Problem& problem) {
 }
 
 } // namespace
+
+at::Tensor pytorch_fwd(const Problem& problem, const at::Tensor& src, const at::Tensor& weight,
+                       const OptionalTensor& bias, const Epilogue& epilogue, at::TensorList operands,
+                       at::Tensor* preactivation) {
+    const at::Tensor sums = at::convolution(src, weight, bias, problem.stride, problem.padding, problem.dilation,
+                                            /*transposed=*/true, problem.output_padding, problem.groups)
+                                .contiguous(format(problem));
+    if (preactivation != nullptr) *preactivation = sums;
+    if (epilogue.steps().empty()) return sums;
+    const std::vector<at::Tensor> tensors = operands.vec();
+    at::Tensor dst = sums.to(problem.dtype == DType::f64 ? at::kDouble : at::kFloat);
+    for (const Step& step : epilogue.steps()) dst = apply_step(step, dst, tensors);
+    return dst.to(src.scalar_type()).contiguous(format(problem));
+}
 
 /// The gradient of src is an ordinary convolution of grad_dst.
 at::Tensor pytorch_bwd_data(const Problem& problem, const at::Tensor& grad_dst, const at::Tensor& weight) {

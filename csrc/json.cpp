@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdio>
 
+#include "text.hpp"
+
 namespace tconv3d::ops {
 
 std::string_view view(Text text) {
@@ -11,7 +13,7 @@ std::string_view view(Text text) {
 
 std::string quote(std::string_view text) {
     std::string json = "\"";
-    for (const char c : text) {
+    for (const char c : printable(text)) {
         if (c == '"' || c == '\\') json += '\\';
         if (static_cast<unsigned char>(c) >= ' ') {
             json += c;

@@ -14,6 +14,7 @@
 
 #include "tconv3d/error.hpp"
 #include "tconv3d/problem.hpp"
+#include "text.hpp"
 
 /// The ops of torch.ops.tconv3d as C++ functions, and the way from a function to an op.
 namespace tconv3d::ops {
@@ -63,7 +64,7 @@ auto translating_errors(Body&& body) {
     try {
         return body();
     } catch (const Error& error) {
-        TORCH_CHECK(false, in_pytorch_words(error.what()));
+        TORCH_CHECK(false, printable(in_pytorch_words(error.what())));
     }
 }
 

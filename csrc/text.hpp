@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <string_view>
 
 /// Messages made of parts, as TORCH_CHECK would print them. Without streams: those ask the locale how to print, and a
 /// library that carries its own copy of libstdc++ may not share PyTorch's locale.
@@ -38,6 +39,35 @@ inline std::string part(at::IntArrayRef sizes) {
 inline std::string part(const c10::SymInt& size) {
     const auto known = size.maybe_as_int();
     return known.has_value() ? std::to_string(*known) : "a symbolic number";
+}
+
+/// Bytes of the UTF-8 character that the text begins with; 0 where there is none.
+inline size_t character_bytes(std::string_view text) {
+    const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    const unsigned first = byte(0);
+    if (first < 0x80) return 1;
+    const size_t count = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < count; ++i)
+        if ((byte(i) & 0xc0U) != 0x80) return 0;
+    // Neither longer than need be, nor half of a pair of UTF-16, nor beyond Unicode.
+    const bool wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+                       (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
+    return wrong ? 0 : count;
+}
+
+/// The text with `\xff` in the place of bytes that are not UTF-8, as names of files may have: Python's strings hold
+/// none.
+inline std::string printable(std::string_view text) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    std::string result;
+    while (!text.empty()) {
+        const size_t count = character_bytes(text);
+        const auto byte = static_cast<unsigned char>(text.front());
+        result += count > 0 ? std::string(text.substr(0, count))
+                            : std::string("\\x") + kDigits[byte / 16] + kDigits[byte % 16];
+        text.remove_prefix(count > 0 ? count : 1);
+    }
+    return result;
 }
 
 template <typename... Parts>

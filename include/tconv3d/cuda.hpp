@@ -32,11 +32,13 @@ public:
 class Plan {
 public:
     /// Takes what was remembered for the problem, else the cheapest implementation that accepts it, by estimate.
-    /// TCONV3D_CUDA_IMPL names one to force. An epilogue belongs to fwd.
-    Plan(const Problem& problem, const Epilogue& epilogue, int device);
+    /// TCONV3D_CUDA_IMPL names one to force. An epilogue belongs to fwd. `failed` are implementations whose execute()
+    /// has thrown KernelFailure for this problem, which are passed over. Throws KernelFailure when none is left.
+    Plan(const Problem& problem, const Epilogue& epilogue, int device, const std::vector<Rejection>& failed = {});
 
     /// The same for a device that need not be there (device_model): all but execute() works without a GPU.
-    Plan(const Problem& problem, const Epilogue& epilogue, const Device& device);
+    Plan(const Problem& problem, const Epilogue& epilogue, const Device& device,
+         const std::vector<Rejection>& failed = {});
 
     const Problem& problem() const { return problem_; }
     const std::string& implementation() const { return implementation_; }
@@ -45,7 +47,8 @@ public:
     bool takes_channels_last_weight() const { return kernel_->takes_channels_last_weight(); }
 
     /// The tensors that the direction needs, and preactivation, are aligned to 16 bytes. workspace: workspace_bytes()
-    /// of device memory, aligned to 256. Returns when the work is queued on the stream.
+    /// of device memory, aligned to 256. Returns when the work is queued on the stream. Throws KernelFailure when this
+    /// machine cannot compile, load or launch the kernel: another plan may do.
     void execute(const Arguments& arguments, void* stream, void* workspace) const;
 
     /// Compiles every kernel that execute() may load into the disk cache, unless it is there. The first call on such a

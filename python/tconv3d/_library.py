@@ -74,13 +74,24 @@ def find_cuda_failure(machine: dict[str, Any]) -> str | None:
     for part in ("torch", "driver", "nvrtc"):
         if not machine[part]["available"]:
             return str(machine[part]["reason"])
-    return None
+    failures = [str(device["failure"]) for device in machine["devices"]]
+    return failures[0] if failures and all(failures) else None
 
 
 def _nvrtc_folders() -> list[Path]:
     """Where PyTorch's packages keep NVRTC: the CUDA 13 packages, the CUDA 12 ones, and PyTorch's own folder."""
     packages = Path(torch.__file__).resolve().parents[1]
-    return [packages / "nvidia/cu13/lib", packages / "nvidia/cuda_nvrtc/lib", packages / "torch/lib"]
+    folders = [packages / "nvidia/cu13/lib", packages / "nvidia/cuda_nvrtc/lib", packages / "torch/lib"]
+    return [folder for folder in folders if _is_utf8(str(folder))]
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether PyTorch's operators can be given the text: file names may hold any bytes, their strings may not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _load(path: Path) -> str | None:

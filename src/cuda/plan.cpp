@@ -37,13 +37,13 @@ std::string describe(const Device& device) {
 
 } // namespace
 
-Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device)
-    : Plan(problem, epilogue, cuda::device(device)) {}
+Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device, const std::vector<Rejection>& failed)
+    : Plan(problem, epilogue, cuda::device(device), failed) {}
 
-Plan::Plan(const Problem& problem, const Epilogue& epilogue, const Device& device)
+Plan::Plan(const Problem& problem, const Epilogue& epilogue, const Device& device, const std::vector<Rejection>& failed)
     : problem_(problem), epilogue_(epilogue), device_(device) {
     require_plannable(problem_, epilogue_);
-    Choice choice = choose(problem_, epilogue_, device_);
+    Choice choice = choose(problem_, epilogue_, device_, failed);
     implementation_ = choice.family->name;
     rejections_ = std::move(choice.rejections);
     kernel_ = choice.candidate.prepare();

@@ -25,7 +25,7 @@ TEST_F(EpilogueCompile, TakesEveryStepInEveryDtype) {
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
         problem.dtype = dtype;
         for (const bool present : {false, true}) {
-            const std::string source = output_source(problem, epilogue, {present, present});
+            const std::string source = output_source(problem, epilogue, {present, present}, 1);
             const Compiled compiled = compile_for(80, {"store/vectors.cuh", source + kernel, "store_all", 0});
             EXPECT_EQ(compiled.spill_bytes, 0) << name(dtype);
             EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << compiled.log;

@@ -81,6 +81,8 @@ constexpr Case kCases[] = {
      "fp32 in parts, two k steps summed up, one active consumer"},
     {"n1 ci32 co16 2x4x5 k2x2x4 s2 f32 ndhwc", Engine::wgmma, Store::channels, "the same, two groups of taps"},
     {"n1 ci8 co8 2x3x4 k2x5x4 s1x2x2 f32", Engine::mma, Store::voxels, "fp32 in parts by mma.sync"},
+    {"n1 ci8 co8 2x7x9 k2x6x6 f32", Engine::mma, Store::voxels, "the same, in passes over the taps of a row",
+     kRowsApart},
     {"n1 ci8 co8 2x4x5 k3 s2 p1 op1 tf32", Engine::mma, Store::voxels, "mma.sync"},
 };
 

@@ -64,7 +64,7 @@ TEST(DeviceSteps, HaveTheValuesOfTheCore) {
 std::string source_of(const char* epilogue, DType dtype = DType::f32) {
     Problem problem;
     problem.dtype = dtype;
-    return output_source(problem, Epilogue::parse(epilogue), {});
+    return output_source(problem, Epilogue::parse(epilogue), {}, 1);
 }
 
 bool has(const std::string& text, const std::string& part) {

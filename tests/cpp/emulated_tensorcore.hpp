@@ -76,14 +76,16 @@ inline cuda::Device small_hopper() {
     return device;
 }
 
-/// A kernel of a tiling, and the one that packs its weights, with a bias.
+/// A kernel of a tiling, and the one that packs its weights, with a bias. The epilogue adds a residual, if it has any
+/// step, and does nothing more.
 class EmulatedTiling {
 public:
-    EmulatedTiling(const Problem& problem, const cuda::tensorcore::Tiling& tiling, bool saves_preactivation = false)
+    EmulatedTiling(const Problem& problem, const cuda::tensorcore::Tiling& tiling, bool saves_preactivation = false,
+                   const Epilogue& epilogue = {})
         : emulator_(problem) {
         const auto& [tables, config] = tiling;
         const cuda::KernelRequest request =
-            cuda::tensorcore::kernel_request(problem, tables, config, {}, {true, saves_preactivation});
+            cuda::tensorcore::kernel_request(problem, tables, config, epilogue, {true, saves_preactivation});
         const auto parcel = cuda::tensorcore::pack_parcel(problem, config, small_hopper());
         emulator_.write("prelude.hpp", host_prelude(request.prelude, problem));
         emulator_.write("kernel.hpp",

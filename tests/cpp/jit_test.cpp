@@ -1,16 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <thread>
-
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "cuda/runtime/cache.hpp"
 #include "cuda/runtime/compile.hpp"
 #include "cuda/runtime/driver.hpp"
@@ -19,70 +8,20 @@
 #include "cuda/runtime/nvrtc.hpp"
 #include "cuda/runtime/nvrtc_library.hpp"
 #include "cuda/runtime/sha256.hpp"
+#include "runtime_test.hpp"
 #include "scratch_folder.hpp"
 #include "tconv3d/error.hpp"
+#include <algorithm>
 
 namespace tconv3d::cuda {
 namespace {
 
-namespace fs = std::filesystem;
+using testing::contains;
+using testing::Environment;
+using testing::message_of;
+using testing::read_file;
 using testing::ScratchFolder;
-
-/// Sets an environment variable, or removes it (null), for a scope.
-class Environment {
-public:
-    Environment(const char* name, const char* value) : name_(name) {
-        const char* old = std::getenv(name);
-        had_ = old != nullptr;
-        if (had_) old_ = old;
-        set(value);
-    }
-    ~Environment() { set(had_ ? old_.c_str() : nullptr); }
-    Environment(const Environment&) = delete;
-    Environment& operator=(const Environment&) = delete;
-
-private:
-    void set(const char* value) {
-        if (value != nullptr) {
-            setenv(name_, value, 1);
-        } else {
-            unsetenv(name_);
-        }
-    }
-
-    const char* name_;
-    bool had_;
-    std::string old_;
-};
-
-void write_file(const std::string& name, const std::string& text) {
-    std::ofstream(name, std::ios::binary) << text;
-}
-
-std::string read_file(const std::string& name) {
-    std::ifstream stream(name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-int64_t entries(const std::string& folder) {
-    return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
-}
-
-/// The message of the Error that `body` throws; empty when it throws none.
-template <typename Body>
-std::string message_of(Body body) {
-    try {
-        body();
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "";
-}
-
-::testing::AssertionResult contains(const std::string& text, const std::string& part) {
-    if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
-}
+using testing::write_file;
 
 TEST(Sha256, MatchesTheStandardsVectors) {
     const auto digest = [](const std::string& text) { return hexadecimal(sha256(text)); };
@@ -91,167 +30,6 @@ TEST(Sha256, MatchesTheStandardsVectors) {
     EXPECT_EQ(digest("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
               "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     EXPECT_EQ(digest(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-}
-
-const Digest kKey = sha256("key");
-const std::string kPayload(5000, 'p');
-
-std::string file_in(const std::string& folder) {
-    return folder + "/" + hexadecimal(kKey) + ".cubin";
-}
-
-TEST(Cache, ReturnsWhatWasStored) {
-    const ScratchFolder scratch;
-    const std::string folder = scratch / "made/on/demand";
-    Cache cache({folder, ""});
-    EXPECT_EQ(cache.load(kKey), std::nullopt);
-    cache.store(kKey, kPayload);
-    EXPECT_EQ(cache.load(kKey), kPayload);
-    EXPECT_EQ(cache.load(sha256("another")), std::nullopt);
-    EXPECT_EQ(Cache({folder, ""}).load(kKey), kPayload);
-
-    const CacheStats stats = cache.stats();
-    EXPECT_EQ(stats.hits, 1);
-    EXPECT_EQ(stats.misses, 2);
-    EXPECT_EQ(stats.stores, 1);
-    EXPECT_EQ(stats.failures, 0) << stats.last_failure;
-    EXPECT_EQ(entries(folder), 1);
-    struct stat status{};
-    ASSERT_EQ(stat(folder.c_str(), &status), 0);
-    EXPECT_EQ(status.st_mode & 0777, 0700U);
-}
-
-TEST(Cache, TakesDamagedAndForeignFilesForMissesAndReplacesThem) {
-    const ScratchFolder scratch;
-    Cache cache({scratch / "cache", ""});
-    cache.store(kKey, kPayload);
-    const std::string file = file_in(scratch / "cache");
-    const std::string whole = read_file(file);
-
-    std::vector<std::string> damaged = {"", "foreign", std::string(5080, 'x'), whole + "x"};
-    for (const size_t bytes : {size_t{79}, size_t{80}, whole.size() - 1}) damaged.push_back(whole.substr(0, bytes));
-    for (const size_t byte : {size_t{0}, size_t{8}, size_t{40}, size_t{47}, size_t{48}, size_t{80}, whole.size() - 1}) {
-        damaged.push_back(whole);
-        damaged.back()[byte] ^= 0x40;
-    }
-    int64_t failures = 0;
-    for (const std::string& content : damaged) {
-        write_file(file, content);
-        EXPECT_EQ(cache.load(kKey), std::nullopt) << content.size();
-        EXPECT_EQ(cache.stats().failures, ++failures);
-        EXPECT_TRUE(contains(cache.stats().last_failure, file));
-        cache.store(kKey, kPayload);
-        EXPECT_EQ(cache.load(kKey), kPayload);
-    }
-}
-
-TEST(Cache, RefusesAFileThatBelongsToAnotherKey) {
-    const ScratchFolder scratch;
-    Cache cache({scratch / "cache", ""});
-    const Digest other = sha256("other");
-    cache.store(other, kPayload);
-    fs::copy(scratch / "cache/" + hexadecimal(other) + ".cubin", file_in(scratch / "cache"));
-    EXPECT_EQ(cache.load(kKey), std::nullopt);
-}
-
-TEST(Cache, PassesOverAFolderAndAPipeOfTheFilesName) {
-    const ScratchFolder scratch;
-    fs::create_directories(file_in(scratch / "folder"));
-    fs::create_directories(scratch / "pipe");
-    ASSERT_EQ(mkfifo(file_in(scratch / "pipe").c_str(), 0600), 0);
-
-    Cache beside_folder({scratch / "folder", ""});
-    EXPECT_EQ(beside_folder.load(kKey), std::nullopt);
-    beside_folder.store(kKey, kPayload);
-    EXPECT_EQ(beside_folder.stats().failures, 2);
-    EXPECT_EQ(entries(scratch / "folder"), 1) << "the temporary file must not stay";
-
-    Cache beside_pipe({scratch / "pipe", ""});
-    EXPECT_EQ(beside_pipe.load(kKey), std::nullopt);
-    beside_pipe.store(kKey, kPayload);
-    EXPECT_EQ(beside_pipe.load(kKey), kPayload);
-}
-
-TEST(Cache, LivesWithAFolderThatCannotBeWritten) {
-    const ScratchFolder scratch;
-    write_file(scratch / "file", "in the way");
-    // /proc refuses new files even to root, as a read-only file system does.
-    for (const std::string& folder : {scratch / "file", scratch / "file/cache", std::string("/proc/tconv3d")}) {
-        Cache cache({folder, ""});
-        cache.store(kKey, kPayload);
-        EXPECT_EQ(cache.load(kKey), std::nullopt);
-        EXPECT_EQ(cache.stats().stores, 0);
-        EXPECT_GE(cache.stats().failures, 1);
-        EXPECT_TRUE(contains(cache.stats().last_failure, folder));
-    }
-}
-
-TEST(Cache, LeavesNothingBehindWhenTheDiskIsFull) {
-    const ScratchFolder scratch;
-    Cache cache({scratch / "cache", ""});
-    rlimit unlimited{};
-    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
-    const rlimit limited = {1000, unlimited.rlim_max}; // a file ends after 1000 bytes, as on a full disk
-    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limited), 0);
-    cache.store(kKey, kPayload);
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
-    std::signal(SIGXFSZ, handler);
-
-    EXPECT_EQ(cache.stats().stores, 0);
-    EXPECT_EQ(cache.stats().failures, 1);
-    EXPECT_EQ(entries(scratch / "cache"), 0);
-}
-
-TEST(Cache, ShowsReadersWholeFilesWhileOthersWrite) {
-    const ScratchFolder scratch;
-    const std::string folder = scratch / "cache";
-    const std::string payloads[] = {std::string(100000, 'a'), std::string(70000, 'b')};
-    std::vector<std::thread> threads;
-    std::atomic<int> wrong{0};
-    for (int worker = 0; worker < 4; ++worker) {
-        threads.emplace_back([&, worker] {
-            Cache cache({folder, ""});
-            for (int round = 0; round < 20; ++round) {
-                cache.store(kKey, payloads[worker % 2]);
-                const std::optional<std::string> read = cache.load(kKey);
-                if (read != payloads[0] && read != payloads[1]) ++wrong;
-            }
-            wrong += static_cast<int>(cache.stats().failures);
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(wrong, 0);
-    EXPECT_EQ(entries(folder), 1);
-}
-
-TEST(Cache, LiesWhereTheEnvironmentSays) {
-    const Environment home("HOME", "/home/someone");
-    const Environment xdg("XDG_CACHE_HOME", nullptr);
-    const Environment chosen("TCONV3D_CACHE_DIR", nullptr);
-    const Environment enabled("TCONV3D_CACHE", nullptr);
-    EXPECT_EQ(cache_folder().path, "/home/someone/.cache/tconv3d");
-    const Environment relative("XDG_CACHE_HOME", "somewhere");
-    EXPECT_EQ(cache_folder().path, "/home/someone/.cache/tconv3d");
-    const Environment absolute("XDG_CACHE_HOME", "/xdg");
-    EXPECT_EQ(cache_folder().path, "/xdg/tconv3d");
-    const Environment given("TCONV3D_CACHE_DIR", "/given");
-    EXPECT_EQ(cache_folder().path, "/given");
-    const Environment off("TCONV3D_CACHE", "0");
-    EXPECT_EQ(cache_folder().path, "");
-    EXPECT_TRUE(contains(cache_folder().reason, "TCONV3D_CACHE=0"));
-}
-
-TEST(Cache, IsAbsentWithoutAHome) {
-    const Environment home("HOME", nullptr);
-    const Environment xdg("XDG_CACHE_HOME", nullptr);
-    const Environment chosen("TCONV3D_CACHE_DIR", nullptr);
-    const Environment enabled("TCONV3D_CACHE", nullptr);
-    EXPECT_TRUE(contains(cache_folder().reason, "HOME"));
-    Cache cache(cache_folder());
-    cache.store(kKey, kPayload);
-    EXPECT_EQ(cache.load(kKey), std::nullopt);
-    EXPECT_EQ(cache.stats().failures, 0);
 }
 
 TEST(Driver, SaysWhyItIsNotThere) {

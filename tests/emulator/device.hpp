@@ -18,6 +18,7 @@
 #define __shared__
 #define __grid_constant__
 #define __forceinline__ inline
+#define __noinline__
 #define __align__(bytes)
 #define __launch_bounds__(...)
 

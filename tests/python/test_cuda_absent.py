@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tconv3d
 from tconv3d import _library, fallback
-from tconv3d.cli import bench_cuda, listed, tune
+from tconv3d.cli import bench_cuda, doctor, listed, tune
 from tconv3d.cli.gpu import Measured
 from tconv3d.problem import NamedProblem, Problem
 from test_cli import PROBLEM, fail, run
@@ -196,3 +198,59 @@ def test_a_record_that_cannot_be_written_is_said_before_anything_is_timed(
     monkeypatch.setattr(tune, "measure", lambda *arguments: pytest.fail("timed"))
     with pytest.raises(OSError, match="no_folder"):
         tune.run(tune_options(tmp_path / "no_folder" / "times.jsonl"))
+
+
+MACHINE_WITH_A_GPU: dict[str, Any] = {
+    "torch": {"available": True, "reason": ""},
+    "driver": {"available": True, "reason": "", "version": "12.8"},
+    "nvrtc": {"available": True, "reason": "", "version": "12.9", "file": "libnvrtc.so.12"},
+}
+
+
+def test_a_machine_is_left_to_pytorch_when_all_its_devices_are() -> None:
+    def failure(*devices: str) -> str | None:
+        return _library.find_cuda_failure({**MACHINE_WITH_A_GPU, "devices": [{"failure": each} for each in devices]})
+
+    assert failure("") is None
+    assert failure("", "does not compile for sm_120") is None  # the other one works; the op leaves this one alone
+    assert failure("does not compile for sm_120") == "does not compile for sm_120"
+
+
+@pytest.mark.parametrize(("driver", "says"), [("12.8", ""), ("13.0", "which loads"), ("11.8", "which cannot load")])
+def test_doctor_tells_of_versions_that_differ(driver: str, says: str) -> None:
+    text = doctor._other_major({**MACHINE_WITH_A_GPU, "driver": {"version": driver}})
+    assert (says in text) if says else text == ""
+
+
+@pytest.fixture
+def cache_of(tmp_path: Path) -> Callable[..., str]:
+    """What doctor says of a cache folder, asked in a process of its own, because a process asks once."""
+
+    def ask(name: bytes, **environment: str) -> str:
+        code = "from tconv3d import _library; from tconv3d.cli import doctor\n"
+        code += "print(doctor._cache(_library.cuda_machine()['cache']))"
+        paths = os.pathsep.join(path for path in sys.path if path)
+        settings = {**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8", **environment}
+        encoded = {key.encode(): os.fsencode(value) for key, value in settings.items()}
+        encoded[b"TCONV3D_CACHE_DIR"] = os.fsencode(tmp_path) + b"/" + name
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=encoded)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return ask
+
+
+def test_doctor_says_why_a_cache_cannot_be_used(cache_of: Callable[..., str], tmp_path: Path) -> None:
+    good = cache_of(b"cache/", TCONV3D_CACHE_MIB="7")
+    assert "0 compiled and tuned ones in" in good
+    assert "of at most 7 MiB" in good
+    assert "compiled in each process" not in good
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert "new ones are compiled in each process" in cache_of(b"open")
+    assert "is writable by others (mode 0777" in cache_of(b"open")
+    assert "TCONV3D_CACHE_MIB=much is not a number of MiB" in cache_of(b"cache", TCONV3D_CACHE_MIB="much")
+
+
+def test_a_cache_folder_whose_name_is_not_utf8_can_be_told(cache_of: Callable[..., str]) -> None:
+    assert "caf\\xe9, 0.0 of" in cache_of(b"caf\xe9")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -183,3 +184,64 @@ def test_kernelbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
             assert (result["tconv3d_compiled_ms"] is not None) == (only is compiled)
     for name in ("run", "measure", "reference", "tuned", *(name for name in sys.modules if name.startswith("level"))):
         sys.modules.pop(name, None)
+
+
+NVRTC_THAT_FAILS = """
+#include <stddef.h>
+int nvrtcVersion(int* major, int* minor) { *major = 11; *minor = 0; return 0; }
+int nvrtcGetNumSupportedArchs(int* count) { *count = 1; return 0; }
+int nvrtcGetSupportedArchs(int* architectures) { *architectures = ARCHITECTURE; return 0; }
+const char* nvrtcGetErrorString(int result) { return "as the test asked"; }
+int nvrtcCreateProgram(void) { return 0; }
+int nvrtcDestroyProgram(void) { return 0; }
+int nvrtcCompileProgram(void) { return 6; }
+int nvrtcGetProgramLogSize(void* program, size_t* bytes) { *bytes = 1; return 0; }
+int nvrtcGetProgramLog(void* program, char* log) { *log = 0; return 0; }
+int nvrtcGetCUBINSize(void* program, size_t* bytes) { *bytes = 0; return 0; }
+int nvrtcGetCUBIN(void) { return 0; }
+"""
+
+
+def nvrtc_that_fails(folder: Path, architecture: int) -> str:
+    """A library that takes NVRTC's place, knows one architecture and compiles nothing."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    (folder / "nvrtc.c").write_text(NVRTC_THAT_FAILS)
+    library = folder / "libnvrtc_that_fails.so"
+    command = [compiler, "-shared", "-fPIC", f"-DARCHITECTURE={architecture}", "-o", str(library), "nvrtc.c"]
+    subprocess.run(command, cwd=folder, check=True)
+    return str(library)
+
+
+CALL_WITH_GRADIENTS = """
+import torch, tconv3d, torch.nn.functional as F
+torch.backends.cudnn.allow_tf32 = False
+x, w = (torch.randn(*shape, device='cuda', requires_grad=True) for shape in ((1, 8, 3, 3, 3), (8, 4, 3, 3, 3)))
+for _ in range(3):
+    y = tconv3d.conv_transpose3d(x, w, stride=2, epilogue=tconv3d.Epilogue().mish())
+    z = F.mish(F.conv_transpose3d(x, w, stride=2))
+    torch.testing.assert_close(y, z)
+    for ours, theirs in zip(torch.autograd.grad(y.sum(), (x, w)), torch.autograd.grad(z.sum(), (x, w))):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+print('computed', tconv3d.fallback.reason(x, w))
+"""
+
+
+def test_where_no_kernel_compiles_pytorch_computes_and_warnings_say_why(tmp_path: Path) -> None:
+    major, minor = torch.cuda.get_device_capability()
+    library = nvrtc_that_fails(tmp_path, major * 10 + minor)
+    out = in_a_process(CALL_WITH_GRADIENTS, TCONV3D_NVRTC=library, TCONV3D_CUDA_IMPL="")
+    assert "computed None" in out
+    assert out.count("so PyTorch's operator computes") == 1, "it is not tried anew"
+    assert "implementation direct has failed" in out
+    assert "as the test asked" in out
+    with pytest.raises(AssertionError, match="NVRTC cannot compile"):
+        in_a_process(CALL_WITH_GRADIENTS, TCONV3D_NVRTC=library, TCONV3D_CUDA_IMPL="direct")
+
+
+def test_an_architecture_that_nvrtc_does_not_know_is_left_to_pytorch(tmp_path: Path) -> None:
+    library = nvrtc_that_fails(tmp_path, 50)
+    out = in_a_process(CALL_WITH_GRADIENTS, TCONV3D_NVRTC=library, TCONV3D_CUDA_IMPL="")
+    assert "computed input is on cuda:0, where tconv3d cannot run: NVRTC 11.0 does not compile for" in out
+    assert out.count("UserWarning") == 1

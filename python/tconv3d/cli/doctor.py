@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import platform
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -51,11 +50,13 @@ def _print_cuda() -> None:
     machine = _library.cuda_machine()
     print(f"CUDA       PyTorch (CUDA {torch.version.cuda}) sees {', '.join(seen)}")
     print(f"  driver   {_status(machine['driver'])}")
-    print(f"  NVRTC    {_status(machine['nvrtc'])}")
+    print(f"  NVRTC    {_status(machine['nvrtc'])}{_other_major(machine)}")
     print(f"  stream   {_status(machine['torch'])}")
     print(f"  kernels  {_cache(machine['cache'])}")
     for index, device in enumerate(machine["devices"]):
         print(f"  cuda:{index}   {device['name']}, sm_{device['sm']}, {device['multiprocessors']} multiprocessors")
+        if device["failure"]:
+            print(f"           left to PyTorch: {device['failure']}")
     print(f"  among    {', '.join(machine['implementations'])} (the cheapest that accepts a problem runs it)")
     failure = _library.find_cuda_failure(machine)
     print(f"           {'usable' if failure is None else 'not usable: PyTorch computes on the GPU instead'}")
@@ -67,10 +68,22 @@ def _status(part: dict[str, Any]) -> str:
     return ", ".join(str(part[key]) for key in ("version", "file") if part.get(key)) or "available"
 
 
+def _other_major(machine: dict[str, Any]) -> str:
+    """What NVRTC and a driver of different major versions mean; empty where they are of the same."""
+    driver, nvrtc = (str(machine[part]["version"]) for part in ("driver", "nvrtc"))
+    if not driver or not nvrtc or driver.split(".")[0] == nvrtc.split(".")[0]:
+        return ""
+    older = int(nvrtc.split(".")[0]) < int(driver.split(".")[0])
+    return f" (the driver is for CUDA {driver}, which {'loads' if older else 'cannot load'} what this NVRTC compiles)"
+
+
 def _cache(cache: dict[str, Any]) -> str:
     if not cache["folder"]:
         return f"compiled in each process: {cache['reason']}"
-    folder = Path(cache["folder"])
-    files = [file for file in folder.glob("*") if file.is_file()] if folder.is_dir() else []
-    size = sum(file.stat().st_size for file in files) / 2**20
-    return f"{len(files)} compiled ones in {folder}, {size:.1f} MiB"
+    size, most = (cache[key] / 2**20 for key in ("bytes", "most_bytes"))
+    text = f"{cache['files']} compiled and tuned ones in {cache['folder']}, {size:.1f} of at most {most:.0f} MiB"
+    if cache["failure"]:
+        text += f"\n           new ones are compiled in each process: {cache['failure']}"
+    if cache["warning"]:
+        text += f"\n           {cache['warning']}"
+    return text

@@ -104,7 +104,7 @@ public:
         args.aligned = rows_aligned(arguments) ? 1 : 0;
         std::vector<const void*> output = output_argument(epilogue_, arguments, arguments.dst);
         std::array<void*, 2> kernel_arguments = {&args, static_cast<void*>(output.data())};
-        launch(kernels_.get(arguments, stream), {std::min(args.items, kMostBlocks)}, {kThreads},
+        launch(*kernels_.get(arguments, stream), {std::min(args.items, kMostBlocks)}, {kThreads},
                kernel_arguments.data(), stream);
     }
 
@@ -177,7 +177,8 @@ CellArguments cells_arguments(const Problem& problem, const CellTile& tile) {
 KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue,
                             const ResultForm& form) {
     Prelude prelude;
-    prelude.add(output_source(problem, epilogue, form))
+    const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2] * tile.channels;
+    prelude.add(output_source(problem, epilogue, form, outputs))
         .flag("kAddsAbsentBias", false)
         .extents("kCell", tile.cell)
         .extents("kStride", problem.stride)

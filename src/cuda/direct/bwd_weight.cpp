@@ -47,7 +47,7 @@ public:
         args.grad_bias = arguments.grad_bias;
         std::array<void*, 1> kernel_arguments = {&args};
         const int64_t items = weights_ + (args.grad_bias != nullptr ? blocks_ : 0);
-        launch(function_.get(stream), {std::min(items, kMostBlocks)}, {kDirectThreads}, kernel_arguments.data(),
+        launch(*function_.get(stream), {std::min(items, kMostBlocks)}, {kDirectThreads}, kernel_arguments.data(),
                stream);
     }
 

@@ -44,7 +44,7 @@ public:
             output_argument(epilogue_, arguments, fwd ? arguments.dst : arguments.grad_src);
         std::array<void*, 2> kernel_arguments = {&args, static_cast<void*>(output.data())};
         const int64_t blocks = std::min(cuts(args.items, kDirectThreads), kMostBlocks);
-        launch(kernels_.get(arguments, stream), {blocks}, {kDirectThreads}, kernel_arguments.data(), stream);
+        launch(*kernels_.get(arguments, stream), {blocks}, {kDirectThreads}, kernel_arguments.data(), stream);
     }
 
     std::string describe() const override {

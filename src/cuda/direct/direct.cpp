@@ -56,7 +56,7 @@ KernelRequest direct_request(const Problem& problem, const Epilogue& epilogue, c
 
 std::string direct_prelude(const Problem& problem, const Epilogue& epilogue, const ResultForm& form) {
     return Prelude()
-        .add(output_source(problem, epilogue, form))
+        .add(output_source(problem, epilogue, form, direct_thread_channels(problem)))
         .flag("kAddsAbsentBias", false)
         .extents("kKernel", problem.kernel)
         .extents("kStride", problem.stride)

@@ -95,13 +95,16 @@ int64_t number_before(const std::string& unit, const std::string& report) {
 
 } // namespace
 
-std::string architecture(int sm) {
+std::string reject_architecture(int sm) {
     const std::vector<int> known = nvrtc_architectures();
-    if (std::find(known.begin(), known.end(), sm) == known.end()) {
-        std::string list;
-        for (const int other : known) list += " sm_" + std::to_string(other);
-        throw Error("NVRTC " + version_text() + " does not compile for sm_" + std::to_string(sm) + "; it knows" + list);
-    }
+    if (std::find(known.begin(), known.end(), sm) != known.end()) return "";
+    std::string list;
+    for (const int other : known) list += " sm_" + std::to_string(other);
+    return "NVRTC " + version_text() + " does not compile for sm_" + std::to_string(sm) + "; it knows" + list;
+}
+
+std::string architecture(int sm) {
+    if (const std::string reason = reject_architecture(sm); !reason.empty()) throw KernelFailure(reason);
     const bool has_own_features = sm >= 90 && nvrtc_version().major >= 12;
     return "sm_" + std::to_string(sm) + (has_own_features ? "a" : "");
 }

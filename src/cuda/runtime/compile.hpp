@@ -24,8 +24,11 @@ struct Compiled {
     std::string log;
 };
 
+/// Why this NVRTC does not compile for the compute capability; empty when it does.
+std::string reject_architecture(int sm);
+
 /// What NVRTC is told to compile for: sm_80, but sm_90a, whose `a` unlocks the instructions of that one architecture.
-/// Throws Error when this NVRTC does not know the compute capability.
+/// Throws KernelFailure where reject_architecture() has a reason.
 std::string architecture(int sm);
 
 /// Compiles, past every cache, and reads the assembler's report on the entry. Needs no GPU and no driver.

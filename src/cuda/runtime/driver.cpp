@@ -1,7 +1,9 @@
 #include "cuda/runtime/driver.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
 #include <vector>
 
 #include "cuda/runtime/shared_library.hpp"
@@ -10,15 +12,34 @@
 namespace tconv3d::cuda {
 namespace {
 
-void check_with(const Driver& api, Result result, const char* call) {
-    if (result == kSuccess) return;
+std::string failure_text(const Driver& api, Result result, const char* call) {
     const char* name = nullptr;
     const char* meaning = nullptr;
     api.cuGetErrorName(result, &name);
     api.cuGetErrorString(result, &meaning);
-    throw Error(std::string(call) + " failed: " + (name != nullptr ? name : "unknown CUDA error") + " (" +
-                std::to_string(result) + "): " + (meaning != nullptr ? meaning : "no description"));
+    return std::string(call) + " failed: " + (name != nullptr ? name : "unknown CUDA error") + " (" +
+           std::to_string(result) + "): " + (meaning != nullptr ? meaning : "no description");
 }
+
+void check_with(const Driver& api, Result result, const char* call) {
+    if (result != kSuccess) throw Error(failure_text(api, result, call));
+}
+
+/// CUresult of what a kernel's code or its extents can be refused for.
+constexpr Result kKernelsFaults[] = {
+    1,   // INVALID_VALUE
+    200, // INVALID_IMAGE
+    209, // NO_BINARY_FOR_GPU
+    218, // INVALID_PTX
+    221, // JIT_COMPILER_NOT_FOUND
+    222, // UNSUPPORTED_PTX_VERSION
+    300, // INVALID_SOURCE
+    302, // SHARED_OBJECT_SYMBOL_NOT_FOUND
+    303, // SHARED_OBJECT_INIT_FAILED
+    500, // NOT_FOUND
+    701, // LAUNCH_OUT_OF_RESOURCES
+    801, // NOT_SUPPORTED
+};
 
 std::string driver_file() {
     const char* file = std::getenv("TCONV3D_CUDA_DRIVER");
@@ -39,6 +60,7 @@ Driver resolve(const SharedLibrary& library) {
     library.resolve("cuCtxGetCurrent", api.cuCtxGetCurrent);
     library.resolve("cuCtxPushCurrent_v2", api.cuCtxPushCurrent);
     library.resolve("cuCtxPopCurrent_v2", api.cuCtxPopCurrent);
+    library.resolve("cuCtxSynchronize", api.cuCtxSynchronize);
     library.resolve("cuModuleLoadData", api.cuModuleLoadData);
     library.resolve("cuModuleUnload", api.cuModuleUnload);
     library.resolve("cuModuleGetFunction", api.cuModuleGetFunction);
@@ -102,10 +124,15 @@ const Driver& driver() {
     return api;
 }
 
+int driver_version() {
+    int version = 0;
+    check(driver().cuDriverGetVersion(&version), "cuDriverGetVersion");
+    return version;
+}
+
 DriverStatus driver_status() {
     try {
-        int version = 0;
-        check(driver().cuDriverGetVersion(&version), "cuDriverGetVersion");
+        const int version = driver_version();
         return {true, "", std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10)};
     } catch (const Error& error) {
         return {false, error.what(), ""};
@@ -114,6 +141,12 @@ DriverStatus driver_status() {
 
 void check(Result result, const char* call) {
     check_with(driver(), result, call);
+}
+
+void check_kernel(Result result, const char* call) {
+    if (std::find(std::begin(kKernelsFaults), std::end(kKernelsFaults), result) != std::end(kKernelsFaults))
+        throw KernelFailure(failure_text(driver(), result, call));
+    check(result, call);
 }
 
 int device_count() {

@@ -23,7 +23,14 @@ DriverStatus driver_status();
 /// Opens, resolves and initialises the driver in this file.
 Driver open_driver(const std::string& file);
 
+/// The newest CUDA that the driver serves: 13000 is 13.0.
+int driver_version();
+
 /// Throws Error, with the error's name and meaning, unless the driver call `call` succeeded.
 void check(Result result, const char* call);
+
+/// The same for a call about one kernel: throws KernelFailure when the kernel is at fault. It is not where memory is
+/// short, where work before it has failed, or while a graph is captured.
+void check_kernel(Result result, const char* call);
 
 } // namespace tconv3d::cuda

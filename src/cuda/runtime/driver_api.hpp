@@ -92,6 +92,7 @@ struct Driver {
     Result (*cuCtxGetCurrent)(Context* context);
     Result (*cuCtxPushCurrent)(Context context);
     Result (*cuCtxPopCurrent)(Context* context);
+    Result (*cuCtxSynchronize)();
 
     Result (*cuModuleLoadData)(Module* module, const void* image);
     Result (*cuModuleUnload)(Module module);

@@ -1,11 +1,7 @@
 #include "cuda/runtime/jit.hpp"
 
-#include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <tuple>
+#include <utility>
 
 #include "cuda/runtime/context.hpp"
 #include "cuda/runtime/nvrtc.hpp"
@@ -14,44 +10,11 @@
 namespace tconv3d::cuda {
 namespace {
 
-/// One kernel on one device. `mutex` is held while it is compiled and loaded; `ready` is set once, after that.
-struct Slot {
-    std::mutex mutex;
-    std::optional<Function> function;
-    std::atomic<const Function*> ready{nullptr};
-};
-
-/// Slots never move or go away.
-class Table {
-public:
-    Slot& slot(const Device& device, const KernelRequest& request) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        std::unique_ptr<Slot>& slot = slots_[key(device, request)];
-        if (!slot) slot = std::make_unique<Slot>();
-        return *slot;
-    }
-
-private:
-    using Key = std::tuple<int, std::string, std::string, std::string, int64_t>;
-
-    static Key key(const Device& device, const KernelRequest& request) {
-        return {device.ordinal, request.file, request.prelude, request.entry, request.dynamic_shared_bytes};
-    }
-
-    std::mutex mutex_;
-    std::map<Key, std::unique_ptr<Slot>> slots_;
-};
-
-Table& table() {
-    static Table instance;
-    return instance;
-}
-
 /// A module that is unloaded again unless it is kept.
 class LoadedModule {
 public:
     explicit LoadedModule(const std::string& cubin) {
-        check(driver().cuModuleLoadData(&module_, cubin.data()), "cuModuleLoadData");
+        check_kernel(driver().cuModuleLoadData(&module_, cubin.data()), "cuModuleLoadData");
     }
     ~LoadedModule() {
         if (module_ != nullptr) driver().cuModuleUnload(module_);
@@ -61,10 +24,10 @@ public:
 
     FunctionHandle function(const std::string& entry) const {
         FunctionHandle handle = nullptr;
-        check(driver().cuModuleGetFunction(&handle, module_, entry.c_str()), "cuModuleGetFunction");
+        check_kernel(driver().cuModuleGetFunction(&handle, module_, entry.c_str()), "cuModuleGetFunction");
         return handle;
     }
-    void keep() { module_ = nullptr; }
+    Module keep() { return std::exchange(module_, nullptr); }
 
 private:
     Module module_ = nullptr;
@@ -78,42 +41,38 @@ int attribute(FunctionHandle handle, int which) {
 
 void allow_shared_memory(const Device& device, const Function& function) {
     if (function.static_shared_bytes + function.dynamic_shared_bytes > device.shared_memory_per_block) {
-        throw Error("it needs " + std::to_string(function.static_shared_bytes) + " + " +
-                    std::to_string(function.dynamic_shared_bytes) +
-                    " bytes of shared memory, and a block has at most " +
-                    std::to_string(device.shared_memory_per_block));
+        throw KernelFailure("it needs " + std::to_string(function.static_shared_bytes) + " + " +
+                            std::to_string(function.dynamic_shared_bytes) +
+                            " bytes of shared memory, and a block has at most " +
+                            std::to_string(device.shared_memory_per_block));
     }
-    check(driver().cuFuncSetAttribute(function.handle, kFunctionMaxDynamicSharedBytes,
-                                      static_cast<int>(function.dynamic_shared_bytes)),
-          "cuFuncSetAttribute");
+    check_kernel(driver().cuFuncSetAttribute(function.handle, kFunctionMaxDynamicSharedBytes,
+                                             static_cast<int>(function.dynamic_shared_bytes)),
+                 "cuFuncSetAttribute");
 }
 
-Function load(const Device& device, const KernelRequest& request) {
+FunctionPtr load(const Device& device, const KernelRequest& request) {
     const std::string cubin = cubin_for(device.sm, request, disk_cache());
-    Function function{};
-    function.context = primary_context(device);
-    const ContextScope scope(function.context);
+    const auto function = std::make_shared<Function>();
+    function->context = primary_context(device);
+    const ContextScope scope(function->context);
     LoadedModule module(cubin);
-    function.entry = request.entry;
-    function.handle = module.function(request.entry);
-    function.max_threads = attribute(function.handle, kFunctionMaxThreads);
-    function.registers = attribute(function.handle, kFunctionRegisters);
-    function.local_bytes = attribute(function.handle, kFunctionLocalBytes);
-    function.static_shared_bytes = attribute(function.handle, kFunctionSharedBytes);
-    function.dynamic_shared_bytes = request.dynamic_shared_bytes;
-    allow_shared_memory(device, function);
-    module.keep();
+    function->entry = request.entry;
+    function->handle = module.function(request.entry);
+    function->max_threads = attribute(function->handle, kFunctionMaxThreads);
+    function->registers = attribute(function->handle, kFunctionRegisters);
+    function->local_bytes = attribute(function->handle, kFunctionLocalBytes);
+    function->static_shared_bytes = attribute(function->handle, kFunctionSharedBytes);
+    function->dynamic_shared_bytes = request.dynamic_shared_bytes;
+    allow_shared_memory(device, *function);
+    function->module = module.keep();
     return function;
 }
 
-Function load_with_reason(const Device& device, const KernelRequest& request) {
-    try {
-        return load(device, request);
-    } catch (const Error& error) {
-        throw Error("kernel " + request.entry + " of " + request.file + " cannot be loaded on " + device.name +
-                    " (sm_" + std::to_string(device.sm) + ", driver for CUDA " + driver_status().version + ", NVRTC " +
-                    nvrtc_status().version + "): " + error.what());
-    }
+std::string failure_text(const Device& device, const KernelRequest& request, const Error& error) {
+    return "kernel " + request.entry + " of " + request.file + " cannot be loaded on " + device.name + " (sm_" +
+           std::to_string(device.sm) + ", driver for CUDA " + driver_status().version + ", NVRTC " +
+           nvrtc_status().version + "): " + error.what();
 }
 
 std::string str(const Dim3& dim) {
@@ -129,42 +88,42 @@ constexpr Dim3 kBlockLimit = {1024, 1024, 64};
 
 void check_extents(const Function& function, const Dim3& grid, const Dim3& block) {
     if (!within(grid, kGridLimit)) {
-        throw Error("kernel " + function.entry + ": a grid of " + str(grid) + " blocks is outside 1x1x1 to " +
-                    str(kGridLimit));
+        throw KernelFailure("kernel " + function.entry + ": a grid of " + str(grid) + " blocks is outside 1x1x1 to " +
+                            str(kGridLimit));
     }
     if (!within(block, kBlockLimit) || block.x * block.y * block.z > function.max_threads) {
-        throw Error("kernel " + function.entry + ": a block of " + str(block) + " threads is outside the limit of " +
-                    str(kBlockLimit) + " and " + std::to_string(function.max_threads) + " in all");
+        throw KernelFailure("kernel " + function.entry + ": a block of " + str(block) +
+                            " threads is outside the limit of " + str(kBlockLimit) + " and " +
+                            std::to_string(function.max_threads) + " in all");
     }
 }
 
 } // namespace
 
-const Function& function(const Device& device, const KernelRequest& request, Stream stream) {
-    Slot& slot = table().slot(device, request);
-    if (const Function* ready = slot.ready.load()) return *ready;
-    if (is_capturing(stream)) {
-        throw Error(
-            "kernel " + request.entry + " of " + request.file +
-            " is not loaded yet, and cannot be while a CUDA graph is captured: run the same problem once before "
-            "the capture");
+FunctionPtr load_function(const Device& device, const KernelRequest& request) {
+    try {
+        return load(device, request);
+    } catch (const KernelFailure& failure) {
+        throw KernelFailure(failure_text(device, request, failure));
+    } catch (const Error& error) {
+        throw Error(failure_text(device, request, error));
     }
-    const std::lock_guard<std::mutex> lock(slot.mutex);
-    if (!slot.function) {
-        slot.function = load_with_reason(device, request);
-        slot.ready = &*slot.function;
-    }
-    return *slot.function;
 }
 
-bool is_loaded(const Device& device, const KernelRequest& request) {
-    return table().slot(device, request).ready.load() != nullptr;
+std::string reject_device(const Device& device) {
+    const int cuda = driver_version() / 1000;
+    // A driver loads what older compilers have made, and what newer ones of its own major version have.
+    if (nvrtc_version().major > cuda)
+        return "NVRTC " + nvrtc_status().version + " makes kernels that the driver, for CUDA " +
+               driver_status().version + ", cannot load";
+    return reject_architecture(device.sm);
 }
 
 void launch(const Function& function, const Dim3& grid, const Dim3& block, void** arguments, Stream stream,
             Start start) {
     check_extents(function, grid, block);
     const ContextScope scope(function.context);
+    if (!function.captured && is_capturing(stream)) function.captured = true;
     const auto narrow = [](int64_t extent) { return static_cast<unsigned>(extent); };
     const unsigned shared = narrow(function.dynamic_shared_bytes);
     Result result = kSuccess;
@@ -178,7 +137,7 @@ void launch(const Function& function, const Dim3& grid, const Dim3& block, void*
             driver().cuLaunchKernel(function.handle, narrow(grid.x), narrow(grid.y), narrow(grid.z), narrow(block.x),
                                     narrow(block.y), narrow(block.z), shared, stream, arguments, nullptr);
     }
-    if (result != kSuccess) check(result, ("the launch of " + function.entry).c_str());
+    if (result != kSuccess) check_kernel(result, ("the launch of " + function.entry).c_str());
 }
 
 } // namespace tconv3d::cuda

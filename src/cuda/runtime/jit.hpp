@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "cuda/runtime/compile.hpp"
@@ -11,22 +13,27 @@ namespace tconv3d::cuda {
 /// A kernel that is loaded on a device, ready to launch.
 struct Function {
     std::string entry;
-    FunctionHandle handle;
-    Context context;
-    int max_threads; ///< of a block
-    int registers;
-    int64_t local_bytes;
-    int64_t static_shared_bytes;
-    int64_t dynamic_shared_bytes;
+    FunctionHandle handle = nullptr;
+    Module module = nullptr;
+    Context context = nullptr;
+    int max_threads = 0; ///< of a block
+    int registers = 0;
+    int64_t local_bytes = 0;
+    int64_t static_shared_bytes = 0;
+    int64_t dynamic_shared_bytes = 0;
+    /// Whether a graph may hold it, which can be replayed for as long as the process lives: it stays loaded.
+    mutable std::atomic<bool> captured{false};
 };
 
-/// The kernel for the request: from memory, else from the disk cache, else from NVRTC. Threads that ask for the same
-/// one compile it once. The reference stays valid until the process ends: keep it, and later launches look up nothing.
-/// Loading is refused with an Error while `stream`, where the kernel is to run, is captured into a graph.
-const Function& function(const Device& device, const KernelRequest& request, Stream stream);
+/// Whoever holds it may launch the function.
+using FunctionPtr = std::shared_ptr<const Function>;
 
-/// Whether function() would find the request in memory.
-bool is_loaded(const Device& device, const KernelRequest& request);
+/// Loads the kernel from the disk cache, else from NVRTC. Throws KernelFailure when the kernel is at fault, Error when
+/// something else is.
+FunctionPtr load_function(const Device& device, const KernelRequest& request);
+
+/// Why no kernel can be compiled for the device or loaded on it; empty when kernels can.
+std::string reject_device(const Device& device);
 
 /// Extents of a grid or block. 64-bit, so that a value over the limit arrives as what it is.
 struct Dim3 {
@@ -40,7 +47,7 @@ struct Dim3 {
 enum class Start { after, beside };
 
 /// Starts the kernel on the stream. `arguments` holds a pointer to each of the kernel's arguments, in order.
-/// Throws Error, with the values, when the grid or block is outside the limits.
+/// Throws KernelFailure, with the values, when the grid or block is outside the limits.
 void launch(const Function& function, const Dim3& grid, const Dim3& block, void** arguments, Stream stream,
             Start start = Start::after);
 

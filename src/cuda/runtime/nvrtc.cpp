@@ -13,8 +13,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr NvrtcResult kOutOfMemory = 1;
+
+/// What is compiled is at fault, unless memory is short.
+[[noreturn]] void fail(NvrtcResult result, const std::string& message) {
+    if (result == kOutOfMemory) throw Error(message);
+    throw KernelFailure(message);
+}
+
 void check(NvrtcResult result, const char* call) {
-    if (result != 0) throw Error(std::string(call) + " failed: " + nvrtc().nvrtcGetErrorString(result));
+    if (result != 0) fail(result, std::string(call) + " failed: " + nvrtc().nvrtcGetErrorString(result));
 }
 
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
@@ -133,9 +141,9 @@ Compilation compile(const SourceFile& source, const std::vector<SourceFile>& hea
     const NvrtcResult result = program.compile(options);
     const std::string log = program.log();
     if (result != 0) {
-        throw Error("NVRTC cannot compile " + source.name + ": " + nvrtc().nvrtcGetErrorString(result) +
-                    (written.empty() ? "; TCONV3D_DEBUG_DIR names a folder for its source" : "; " + written) +
-                    first_errors(log));
+        fail(result, "NVRTC cannot compile " + source.name + ": " + nvrtc().nvrtcGetErrorString(result) +
+                         (written.empty() ? "; TCONV3D_DEBUG_DIR names a folder for its source" : "; " + written) +
+                         first_errors(log));
     }
     return {program.cubin(), log};
 }

@@ -39,8 +39,8 @@ struct Compilation {
     std::string log;
 };
 
-/// Compiles one source; `headers` are what its #include lines may name. Throws Error with the first errors of the log.
-/// TCONV3D_DEBUG_DIR names a folder that receives each compiled source and its headers.
+/// Compiles one source; `headers` are what its #include lines may name. Throws KernelFailure with the first errors of
+/// the log. TCONV3D_DEBUG_DIR names a folder that receives each compiled source and its headers.
 Compilation compile(const SourceFile& source, const std::vector<SourceFile>& headers,
                     const std::vector<std::string>& options);
 

@@ -66,6 +66,17 @@ struct Answered {
     double cost() const { return answer.candidates.front().microseconds; }
 };
 
+/// Why the family is not asked any more; empty when it is.
+std::string reject_failed(const Family& family, const std::vector<Rejection>& failed) {
+    constexpr size_t kMostFailures = 2;
+    for (const Rejection& each : failed)
+        if (each.implementation == family.name) return "has failed: " + each.reason;
+    const bool is_last = &family == &families().back();
+    if (failed.size() >= kMostFailures && !is_last)
+        return "not tried, because " + std::to_string(failed.size()) + " others have failed";
+    return "";
+}
+
 /// The one with the least estimate.
 const Answered& least_cost(const std::vector<Answered>& list, const Problem& problem, const Device& device) {
     const Answered* best = nullptr;
@@ -74,7 +85,7 @@ const Answered& least_cost(const std::vector<Answered>& list, const Problem& pro
     if (best != nullptr) return *best;
     std::string reasons;
     for (const Answered& each : list) reasons += std::string("; ") + each.family->name + ": " + each.answer.reason;
-    throw Error("no CUDA implementation takes " + problem.str() + " on " + device.name + reasons);
+    throw KernelFailure("no CUDA implementation takes " + problem.str() + " on " + device.name + reasons);
 }
 
 /// The answer that is taken, and how.
@@ -105,14 +116,17 @@ Taken take(const std::vector<Answered>& list, const std::optional<Candidate>& tu
 
 } // namespace
 
-Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device) {
+Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device,
+              const std::vector<Rejection>& failed) {
     if (const Family* forced = forced_family()) return choose_forced(*forced, problem, epilogue, device);
     const std::optional<Candidate> tuned = remembered(problem, device);
     std::vector<Answered> list;
     for (const Family& family : families()) {
         // All candidates only where one of them was remembered: to list them takes longer than to find the best.
         const size_t most = tuned && tuned->implementation == family.name ? kMostCandidates : 1;
-        list.push_back({&family, family.answer({problem, epilogue, device, most})});
+        std::string reason = reject_failed(family, failed);
+        list.push_back({&family, reason.empty() ? family.answer({problem, epilogue, device, most})
+                                                : Answer{std::move(reason), {}}});
     }
     const Taken taken = take(list, tuned, problem, device);
     Choice choice{taken.answered->family, *taken.candidate, {}};

@@ -40,9 +40,11 @@ struct Choice {
 };
 
 /// What tuning found, else the least estimate among those that accept a valid problem, the earlier one where two are
-/// equal. TCONV3D_CUDA_IMPL names a family to force, and TCONV3D_CUDA_VARIANT a candidate of it. Throws Error when none
-/// accepts.
-Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device);
+/// equal. Families that have failed on this problem are passed over; after two of them only the last is asked, so that
+/// nobody waits for many compilations in vain. TCONV3D_CUDA_IMPL names a family to force, and TCONV3D_CUDA_VARIANT a
+/// candidate of it. Throws KernelFailure when none is left.
+Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device,
+              const std::vector<Rejection>& failed = {});
 
 /// As the public one, for a device that need not be there.
 std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilogue, const Device& device);

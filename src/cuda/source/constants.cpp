@@ -20,6 +20,7 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kHasBias", "whether a bias is added"},
         {"kAddsAbsentBias", "whether zero is added where there is no bias"},
         {"kSavesPreactivation", "whether accumulator + bias is stored too"},
+        {"kCallsEpilogue", "whether the epilogue is a function that is called for each output"},
         {"kOperands", "tensors of the epilogue"},
         {"kOperandRoom", "room for these in the kernel's argument, at least 1"},
 

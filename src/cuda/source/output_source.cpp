@@ -1,11 +1,10 @@
 #include "cuda/source/output_source.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
-#include "core/number_text.hpp"
 #include "cuda/kernels/shared/output.cuh"
+#include "cuda/source/epilogue_source.hpp"
 #include "cuda/source/prelude.hpp"
 #include "tconv3d/error.hpp"
 
@@ -26,81 +25,6 @@ const char* storage_type(DType dtype) {
     throw Error("unknown dtype");
 }
 
-bool in_double(const Problem& problem) {
-    return problem.dtype == DType::f64;
-}
-
-/// The constant as the kernel's arithmetic has it, in digits that keep every bit.
-std::string literal(double value, bool is_double) {
-    const double rounded = is_double ? value : static_cast<double>(static_cast<float>(value));
-    if (std::isinf(rounded)) {
-        const std::string infinity =
-            is_double ? "__longlong_as_double(0x7ff0000000000000)" : "__int_as_float(0x7f800000)";
-        return rounded < 0 ? "-" + infinity : infinity;
-    }
-    return hexadecimal_literal(rounded) + (is_double ? "" : "f");
-}
-
-/// A bound that nothing passes is left out.
-std::string clamp_source(const Step& step, bool is_double) {
-    std::string value = "x";
-    if (!(std::isinf(step.a) && step.a < 0))
-        value = "steps::at_least(" + value + ", " + literal(step.a, is_double) + ")";
-    if (!(std::isinf(step.b) && step.b > 0))
-        value = "steps::at_most(" + value + ", " + literal(step.b, is_double) + ")";
-    return value;
-}
-
-std::string operand_source(const Step& step) {
-    const std::string place = takes_channel(step.kind) ? "channel" : "index";
-    return "load(static_cast<const Storage*>(operands[" + std::to_string(step.operand) + "]) + " + place + ")";
-}
-
-/// The value of the step at `x`. The functions are those of kernels/finish/steps.cuh.
-std::string value_source(const Step& step, bool is_double) {
-    const std::string a = literal(step.a, is_double);
-    const std::string b = literal(step.b, is_double);
-    switch (step.kind) {
-    case StepKind::add:
-        return "x + " + a;
-    case StepKind::mul:
-        return "x * " + a;
-    case StepKind::div:
-        return "x / " + a;
-    case StepKind::clamp:
-        return clamp_source(step, is_double);
-    case StepKind::leaky_relu:
-    case StepKind::elu:
-        return std::string("steps::") + name(step.kind) + "(x, " + a + ")";
-    case StepKind::softplus:
-        return "steps::softplus(x, " + a + ", " + b + ")";
-    case StepKind::relu:
-    case StepKind::silu:
-    case StepKind::gelu:
-    case StepKind::gelu_tanh:
-    case StepKind::sigmoid:
-    case StepKind::tanh:
-    case StepKind::hardswish:
-    case StepKind::mish:
-        return std::string("steps::") + name(step.kind) + "(x)";
-    case StepKind::channel_add:
-    case StepKind::residual_add:
-        return "x + " + operand_source(step);
-    case StepKind::channel_mul:
-    case StepKind::residual_mul:
-        return "x * " + operand_source(step);
-    }
-    throw Error("unknown step");
-}
-
-std::string epilogue_source(const Epilogue& epilogue, bool is_double) {
-    std::string text =
-        "__device__ __forceinline__ Compute epilogue(Compute x, const void* const* operands, int channel, "
-        "int64_t index) {\n";
-    for (const Step& step : epilogue.steps()) text += "    x = " + value_source(step, is_double) + ";\n";
-    return text + "    return x;\n}\n";
-}
-
 /// C++ has no arrays of nothing.
 int64_t operand_room(const Epilogue& epilogue) {
     return std::max(epilogue.operand_count(), 1);
@@ -110,10 +34,11 @@ int64_t operand_room(const Epilogue& epilogue) {
 
 std::string element_types(const Problem& problem) {
     return std::string("#include \"base/storage.cuh\"\nusing Storage = ") + storage_type(problem.dtype) +
-           ";\nusing Compute = " + (in_double(problem) ? "double" : "float") + ";\n";
+           ";\nusing Compute = " + (problem.dtype == DType::f64 ? "double" : "float") + ";\n";
 }
 
-std::string output_source(const Problem& problem, const Epilogue& epilogue, const ResultForm& form) {
+std::string output_source(const Problem& problem, const Epilogue& epilogue, const ResultForm& form,
+                          int64_t thread_outputs) {
     return Prelude()
         .add("#include \"finish/steps.cuh\"\n")
         .add(element_types(problem))
@@ -121,7 +46,8 @@ std::string output_source(const Problem& problem, const Epilogue& epilogue, cons
         .flag("kSavesPreactivation", form.saves_preactivation)
         .constant("kOperands", epilogue.operand_count())
         .constant("kOperandRoom", operand_room(epilogue))
-        .add(epilogue_source(epilogue, in_double(problem)))
+        .flag("kCallsEpilogue", calls_epilogue(epilogue, thread_outputs))
+        .add(epilogue_source(epilogue, problem.dtype))
         .str();
 }
 

@@ -19,8 +19,9 @@ struct ResultForm {
 std::string element_types(const Problem& problem);
 
 /// What kernels/finish/finish.cuh needs to know: element types, constants, and the epilogue printed as a device
-/// function.
-std::string output_source(const Problem& problem, const Epilogue& epilogue, const ResultForm& form);
+/// function. `thread_outputs` is how many outputs of a thread the kernel has written out, one after another.
+std::string output_source(const Problem& problem, const Epilogue& epilogue, const ResultForm& form,
+                          int64_t thread_outputs);
 
 /// The kernel argument Output of kernels/finish/finish.cuh: an OutputTensors with room for the epilogue's operands.
 /// `out` is the tensor that the direction writes.

@@ -8,13 +8,18 @@ namespace tconv3d::cuda {
 
 LoadedFunction::LoadedFunction(Device device, Write write) : device_(std::move(device)), write_(std::move(write)) {}
 
-const Function& LoadedFunction::get(Stream stream) const {
-    const Function* found = found_.load(std::memory_order_acquire);
-    if (found == nullptr) {
-        found = &function(device_, write_(), stream);
-        found_.store(found, std::memory_order_release);
-    }
-    return *found;
+const std::shared_ptr<KernelSlot>& LoadedFunction::slot() const {
+    std::call_once(written_, [this] { slot_ = loaded_kernels().slot(device_, write_()); });
+    return slot_;
+}
+
+FunctionPtr LoadedFunction::get(Stream stream) const {
+    return loaded_kernels().get(slot(), stream);
+}
+
+bool LoadedFunction::is_loaded() const {
+    const std::lock_guard<std::mutex> lock(slot()->mutex);
+    return slot_->function != nullptr;
 }
 
 void LoadedFunction::compile() const {
@@ -27,7 +32,7 @@ Specializations::Specializations(const Device& device, const Write& write)
                  LoadedFunction(device, [write] { return write({true, false}); }),
                  LoadedFunction(device, [write] { return write({true, true}); })} {}
 
-const Function& Specializations::get(const Arguments& arguments, Stream stream) const {
+FunctionPtr Specializations::get(const Arguments& arguments, Stream stream) const {
     const size_t index = (arguments.bias != nullptr ? 2U : 0U) + (arguments.preactivation != nullptr ? 1U : 0U);
     return functions_[index].get(stream);
 }

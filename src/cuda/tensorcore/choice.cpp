@@ -13,6 +13,12 @@ namespace tconv3d::cuda::tensorcore {
 
 namespace {
 
+/// Whether split fp32 by mma.sync has more taps than NVRTC compiles in 3 s where all are written out.
+bool has_many_taps(const Problem& problem) {
+    constexpr int64_t kMostTaps = 25;
+    return parts(problem) == 2 && problem.kernel[1] * problem.kernel[2] > kMostTaps;
+}
+
 /// Every phase along H needs taps, or its work items would multiply nothing.
 bool may_be_apart(const Axis& h, Engine engine) {
     const auto has_taps = [](const AxisPhase& phase) { return !phase.taps.empty(); };
@@ -54,12 +60,14 @@ void each_config(const Problem& problem, const TapTables& tables, const Device& 
 }
 
 /// Rows together, and apart where that may be. In the gathered form they are apart if they may. Where fp32 is split
-/// they are apart at stride 1 too, in passes over the taps of one row: that is less to compile.
+/// they are apart at stride 1 too, in passes over the taps of one row: that is less to compile. Where mma.sync splits
+/// it, which is slower so, that is for kernels of many taps.
 std::vector<TapTables> all_tables(const Problem& problem, Engine engine, Form form) {
     std::vector<TapTables> all;
     const IndexMap map(problem);
     const bool apart = may_be_apart(map.axes[1], engine);
-    if (map.axes[1].out_stride == 1 && engine == Engine::wgmma && parts(problem) == 2) {
+    const bool by_passes = engine == Engine::wgmma ? parts(problem) == 2 : has_many_taps(problem);
+    if (map.axes[1].out_stride == 1 && by_passes) {
         all.emplace_back(map, RowPhases::apart, form);
         return all;
     }

@@ -53,8 +53,8 @@ public:
         if (config().input.source != Source::global) map = encode_map(problem_, config(), arguments.src);
         std::vector<const void*> output = output_argument(epilogue_, arguments, arguments.dst);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
-        launch(kernels_.get(arguments, stream), {config().schedule.ctas}, {config().threads()}, kernel_arguments.data(),
-               stream, device_.sm >= 90 && !own_weights ? Start::beside : Start::after);
+        launch(*kernels_.get(arguments, stream), {config().schedule.ctas}, {config().threads()},
+               kernel_arguments.data(), stream, device_.sm >= 90 && !own_weights ? Start::beside : Start::after);
     }
 
     bool takes_channels_last_weight() const override { return true; }
@@ -73,7 +73,7 @@ private:
         int32_t channels_last = arguments.weight_channels_last ? 1 : 0;
         std::array<void*, 3> kernel_arguments = {static_cast<void*>(&weight), static_cast<void*>(&channels_last),
                                                  static_cast<void*>(&packed)};
-        launch(pack_.get(stream), pack_grid_, {kPackThreads}, kernel_arguments.data(), stream);
+        launch(*pack_.get(stream), pack_grid_, {kPackThreads}, kernel_arguments.data(), stream);
     }
 
     Problem problem_;

@@ -176,6 +176,15 @@ void add_tap_rows(Prelude& prelude, const Problem& problem, const TapTables& tab
     prelude.array("kTapRow", rows);
 }
 
+/// Outputs of a thread that its stores have written out.
+int64_t thread_outputs(const TapTables& tables, const Config& config) {
+    const auto phases = static_cast<int64_t>(tables.plane.accumulator.size());
+    if (config.gathered()) return config.products.m_tiles * config.products.columns / 2 * phases;
+    const std::vector<Ring>& rings = tables.depth.rings;
+    const int64_t empty = std::count_if(rings.begin(), rings.end(), [](const Ring& ring) { return ring.length == 0; });
+    return 2 * config.products.m_tiles * phases * config.tile.channels / 4 * (tables.depth.slots + empty);
+}
+
 } // namespace
 
 Prelude kernel_constants(const Problem& problem, const TapTables& tables, const Config& config) {
@@ -202,7 +211,7 @@ KernelRequest kernel_request(const Problem& problem, const TapTables& tables, co
     prelude.add(wgmma_source(problem, tables, config))
         .add(mma_source(problem))
         .flag("kAddsAbsentBias", !config.gathered())
-        .add(output_source(problem, epilogue, form));
+        .add(output_source(problem, epilogue, form, thread_outputs(tables, config)));
     const std::string entry = config.gathered() ? "gathered" : "streamed";
     return {entry + ".cuh", prelude.str(), entry, config.pipeline.shared_bytes};
 }

@@ -2,6 +2,7 @@
 
 #include "core/direction.hpp"
 #include "cuda/runtime/driver.hpp"
+#include "tconv3d/error.hpp"
 
 namespace tconv3d::cuda::tensorcore {
 
@@ -70,10 +71,12 @@ TensorMap encode_map(const Problem& problem, const Config& config, const void* i
         if (i > 0) strides[i - 1] = static_cast<uint64_t>(shape.strides[i] * bytes_per_element(problem.dtype));
     }
     TensorMap map;
-    check(driver().cuTensorMapEncodeTiled(&map, map_type(problem), 5, const_cast<void*>(in), extents, strides, box,
-                                          element_strides, kTensorMapInterleaveNone, map_swizzle(shape.swizzle),
-                                          kTensorMapPromote128, kTensorMapFillZero),
-          "cuTensorMapEncodeTiled");
+    if (driver().cuTensorMapEncodeTiled == nullptr)
+        throw KernelFailure("drivers older than CUDA 12.0 have no cuTensorMapEncodeTiled, which this kernel needs");
+    check_kernel(driver().cuTensorMapEncodeTiled(&map, map_type(problem), 5, const_cast<void*>(in), extents, strides,
+                                                 box, element_strides, kTensorMapInterleaveNone,
+                                                 map_swizzle(shape.swizzle), kTensorMapPromote128, kTensorMapFillZero),
+                 "cuTensorMapEncodeTiled");
     return map;
 }
 

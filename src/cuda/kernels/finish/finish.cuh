@@ -7,7 +7,8 @@
 // From the host (source/output_source.cpp): Storage, Compute, kHasBias, kSavesPreactivation, kOperands, kOperandRoom
 // and `Compute epilogue(Compute x, const void* const* operands, int channel, int64_t index)`. With kAddsAbsentBias zero
 // is added where there is no bias: in the streamed form the compiler would otherwise copy accumulators before it has
-// waited for their last products.
+// waited for their last products. With kCallsEpilogue the epilogue is one function that is called for each output: its
+// code at every output of a thread would take too long to compile.
 #include "base/storage.cuh"
 #include "shared/output.cuh"
 
@@ -40,6 +41,14 @@ struct ResultOf {
     static constexpr Result value = kResult;
 };
 
+/// The epilogue of an output that exists; any other is left as it is. A template, so that it is compiled where it is
+/// used.
+template <typename Value>
+__device__ __noinline__ Value called_epilogue(Value x, const void* const* operands, int channel, int64_t index,
+                                              bool exists) {
+    return exists ? epilogue(x, operands, channel, index) : x;
+}
+
 /// Makes results of a fragment's accumulators. Operands are read for outputs that exist, by `exists(i)`.
 template <Result kResult, int kCount, int kChannelStep, typename Index, typename Exists>
 __device__ __forceinline__ void finish(Fragment<kCount, kChannelStep, Index>& fragment, const Output& output,
@@ -51,9 +60,14 @@ __device__ __forceinline__ void finish(Fragment<kCount, kChannelStep, Index>& fr
     if constexpr (kResult == Result::out) {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-            if (kOperands == 0 || exists(i))
+            if constexpr (kCallsEpilogue) {
+                fragment.values[i] =
+                    called_epilogue(fragment.values[i], output.operands, fragment.channel + i * kChannelStep,
+                                    fragment.index + i * fragment.step, kOperands == 0 || exists(i));
+            } else if (kOperands == 0 || exists(i)) {
                 fragment.values[i] = epilogue(fragment.values[i], output.operands, fragment.channel + i * kChannelStep,
                                               fragment.index + i * fragment.step);
+            }
         }
     }
 }

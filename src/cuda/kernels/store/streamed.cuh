@@ -154,6 +154,13 @@ __device__ __forceinline__ void store_slice(const Accumulators& acc, const Tenso
     }
 }
 
+/// The first D phase without taps; kDPhases where each has some.
+constexpr int first_empty_phase() {
+    int phase = 0;
+    while (phase < kDPhases && kRingLength[phase] != 0) ++phase;
+    return phase;
+}
+
 /// After input slice `slice`, D phase R has finished q = slice - kRingShift[R]. Its slot depends on `rotation`, the
 /// slice modulo the length of the ring.
 template <int R, int Rotation>
@@ -177,13 +184,24 @@ __device__ __forceinline__ void finish_slot(Accumulators& acc, const TensorCoreA
     }
 }
 
-/// Stores what input slice `slice` finishes, in the D phases from R on.
+/// Stores what input slice `slice` finishes, in the D phases from R on. Where the epilogue is called because its code
+/// would be long, the phases without taps are one loop instead of one copy each.
 template <int R>
 __device__ __forceinline__ void finish_slice(Accumulators& acc, const TensorCoreArguments& args, const Output& output,
                                              const Item& item, const Pipeline& pipe, LaneOutputs& outputs, int slice) {
     if constexpr (R < kDPhases) {
         constexpr int kLength = kRingLength[R] == 0 ? 1 : kRingLength[R];
-        finish_slot<R, 0>(acc, args, output, item, pipe, outputs, slice, (slice + kRotationRound) % kLength);
+        if constexpr (kRingLength[R] != 0 || !kCallsEpilogue) {
+            finish_slot<R, 0>(acc, args, output, item, pipe, outputs, slice, (slice + kRotationRound) % kLength);
+        } else if constexpr (R == first_empty_phase()) {
+#pragma unroll 1
+            for (int phase = R; phase < kDPhases; ++phase) {
+                if (kRingLength[phase] != 0) continue;
+                const int q = slice - kRingShift[phase], d = kStrideD * kSlices * q + phase;
+                const bool keep = q >= item.q_d && q < item.q_d_end && d < args.out_extents.d;
+                store_slice<-1>(acc, args, output, item, pipe, outputs, d, keep);
+            }
+        }
         finish_slice<R + 1>(acc, args, output, item, pipe, outputs, slice);
     }
 }

@@ -1,0 +1,222 @@
+// Kernels that cannot be compiled, loaded or launched, and kernels that are too many: on a made-up GPU, each test in a
+// process of its own, because a process opens one driver and one NVRTC.
+#include "../made_up_gpu/gpu.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cuda/runtime/loaded_kernels.hpp"
+#include "cuda/runtime/shared_library.hpp"
+#include "cuda/select/family.hpp"
+#include "runtime_test.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+using testing::contains;
+using testing::MadeUpGpu;
+using testing::message_of;
+
+MadeUpGpu& gpu() {
+    static MadeUpGpu& state = []() -> MadeUpGpu& {
+        MadeUpGpu* (*find)() = nullptr;
+        SharedLibrary(TCONV3D_MADE_UP_GPU).resolve("made_up_gpu", find);
+        return *find();
+    }();
+    return state;
+}
+
+/// The statement in a process that has this GPU and no disk cache; it fails with the expectations in it.
+#define ON_A_MADE_UP_GPU(body)                                                                                         \
+    ::testing::GTEST_FLAG(death_test_style) = "threadsafe";                                                            \
+    EXPECT_EXIT(                                                                                                       \
+        {                                                                                                              \
+            setenv("TCONV3D_CUDA_DRIVER", TCONV3D_MADE_UP_GPU, 1);                                                     \
+            setenv("TCONV3D_NVRTC", TCONV3D_MADE_UP_GPU, 1);                                                           \
+            setenv("TCONV3D_CACHE", "0", 1);                                                                           \
+            unsetenv("TCONV3D_CUDA_IMPL");                                                                             \
+            body();                                                                                                    \
+            std::exit(HasFailure() ? 1 : 0);                                                                           \
+        },                                                                                                             \
+        ::testing::ExitedWithCode(0), "")
+
+int a_stream_of_its_own; // the default one cannot be captured
+void* const kStream = &a_stream_of_its_own;
+
+KernelRequest kernel(int number) {
+    return {"direct_fwd.cuh", "// kernel " + std::to_string(number) + ".\n", "direct_fwd", 0};
+}
+
+/// How many of the sources are that kernel's.
+int64_t count(const std::vector<std::string>& sources, int number) {
+    const std::string text = kernel(number).prelude;
+    return std::count_if(sources.begin(), sources.end(),
+                         [&](const std::string& source) { return source.find(text) != std::string::npos; });
+}
+
+void start(const FunctionPtr& function) {
+    launch(*function, {1}, {32}, nullptr, kStream);
+}
+
+void keep_those_used_last() {
+    LoadedKernels kernels(8);
+    std::vector<std::shared_ptr<KernelSlot>> slots;
+    for (int i = 0; i < 8; ++i) slots.push_back(kernels.slot(device(0), kernel(i)));
+    for (const auto& slot : slots) start(kernels.get(slot, kStream));
+    EXPECT_EQ(kernels.slot(device(0), kernel(3)), slots[3]) << "one slot for one kernel";
+    EXPECT_EQ(gpu().unloaded.size(), 0U);
+
+    start(kernels.get(slots[0], kStream));
+    const FunctionPtr held = kernels.get(slots[1], kStream);
+    gpu().captures = true;
+    start(kernels.get(slots[2], kStream));
+    gpu().captures = false;
+    for (const int i : {3, 4, 5, 6, 7, 0}) kernels.get(slots[static_cast<size_t>(i)], kStream);
+    kernels.get(kernels.slot(device(0), kernel(8)), kStream);
+    EXPECT_EQ(kernels.size(), 6U);
+    EXPECT_EQ(gpu().unloaded.size(), 3U);
+    for (const int i : {3, 4, 5}) EXPECT_EQ(count(gpu().unloaded, i), 1) << i;
+
+    start(kernels.get(slots[4], kStream));
+    EXPECT_EQ(count(gpu().loaded, 4), 2) << "it is loaded again for a plan that kept its slot";
+    EXPECT_EQ(kernels.size(), 7U);
+}
+
+TEST(MadeUpGpuDeathTest, KernelsThatNobodyUsesAreUnloadedAtABound) {
+    ON_A_MADE_UP_GPU(keep_those_used_last);
+}
+
+void unload_nothing_while_work_is_under_way() {
+    LoadedKernels kernels(4);
+    gpu().synchronize_result = 900; // as while another thread captures a graph
+    for (int i = 0; i < 6; ++i) start(kernels.get(kernels.slot(device(0), kernel(i)), kStream));
+    EXPECT_EQ(gpu().unloaded.size(), 0U);
+    EXPECT_EQ(kernels.size(), 6U);
+    gpu().synchronize_result = 0;
+    kernels.get(kernels.slot(device(0), kernel(6)), kStream);
+    EXPECT_EQ(kernels.size(), 3U);
+    EXPECT_EQ(gpu().unloaded.size(), 4U);
+}
+
+TEST(MadeUpGpuDeathTest, NothingIsUnloadedUnlessTheDeviceIsDone) {
+    ON_A_MADE_UP_GPU(unload_nothing_while_work_is_under_way);
+}
+
+/// What get() throws: "failure" of the kernel, "error", or nothing.
+std::string thrown(LoadedKernels& kernels, int number) {
+    try {
+        kernels.get(kernels.slot(device(0), kernel(number)), kStream);
+    } catch (const KernelFailure&) {
+        return "failure";
+    } catch (const Error&) {
+        return "error";
+    }
+    return "";
+}
+
+void remember_failures_of_kernels_alone() {
+    LoadedKernels kernels(100);
+    gpu().not_compiled = "kernel 1.";
+    for (int tries = 0; tries < 3; ++tries) EXPECT_EQ(thrown(kernels, 1), "failure");
+    EXPECT_EQ(gpu().compilations, 1);
+    gpu().not_loaded = "kernel 2.";
+    for (const int fault : {200, 209, 218, 222}) {
+        gpu().load_result = fault;
+        EXPECT_EQ(thrown(kernels, 2), "failure");
+    }
+    EXPECT_EQ(gpu().compilations, 2);
+
+    gpu().not_loaded = "kernel 3."; // memory is short, or earlier work has failed
+    for (const int fault : {2, 700, 719, 999}) {
+        gpu().load_result = fault;
+        EXPECT_EQ(thrown(kernels, 3), "error") << fault;
+    }
+    gpu().not_loaded = "";
+    EXPECT_EQ(thrown(kernels, 3), "") << "it was not the kernel's fault";
+    gpu().not_compiled = "kernel 4.";
+    gpu().compile_result = 1; // NVRTC's out of memory
+    EXPECT_EQ(thrown(kernels, 4), "error");
+    gpu().not_compiled = "";
+    gpu().captures = true;
+    EXPECT_EQ(thrown(kernels, 4), "error");
+    gpu().captures = false;
+    EXPECT_EQ(thrown(kernels, 4), "");
+}
+
+TEST(MadeUpGpuDeathTest, AKernelThatFailsIsNotTriedAgain) {
+    ON_A_MADE_UP_GPU(remember_failures_of_kernels_alone);
+}
+
+const char* const kProblem = "n2 ci32 co32 8x8x8 k3 s2 p1 tf32";
+
+/// Executes plans until one succeeds; the implementations in order, the last of which is empty when none did.
+std::vector<std::string> tried(const Problem& problem) {
+    alignas(256) static unsigned char memory[256];
+    std::vector<std::string> names;
+    std::vector<Rejection> failed;
+    try {
+        while (true) {
+            const Plan plan(problem, {}, 0, failed);
+            names.push_back(plan.implementation());
+            Arguments arguments;
+            arguments.src = arguments.weight = arguments.dst = memory;
+            try {
+                plan.execute(arguments, kStream, memory);
+                return names;
+            } catch (const KernelFailure& failure) {
+                failed.push_back({plan.implementation(), failure.what()});
+            }
+        }
+    } catch (const KernelFailure& failure) {
+        for (const Rejection& each : failed)
+            EXPECT_TRUE(contains(failure.what(), each.implementation + ": has failed"));
+        names.emplace_back();
+    }
+    return names;
+}
+
+void try_the_next() {
+    using Names = std::vector<std::string>;
+    const Problem problem = Problem::parse(kProblem);
+    const Names first = tried(problem);
+    ASSERT_EQ(first.size(), 1U);
+    ASSERT_TRUE(first[0] == "stream" || first[0] == "gather");
+    gpu().not_launched = first[0] == "stream" ? "streamed.cuh" : "gathered.cuh";
+    const Names second = tried(problem);
+    ASSERT_EQ(second.size(), 2U);
+    EXPECT_NE(second[1], "direct");
+
+    gpu().not_launched = ".cuh"; // all of them
+    const Names all = tried(problem);
+    EXPECT_EQ(all, (Names{first[0], second[1], "direct", ""}));
+
+    gpu().launch_result = 700; // work before it has failed
+    EXPECT_TRUE(contains(message_of([&] { tried(problem); }), "MADE_UP (700)"));
+    const testing::Environment forced("TCONV3D_CUDA_IMPL", "cells");
+    gpu().launch_result = 701;
+    EXPECT_THROW(Plan(problem, {}, 0).execute({}, kStream, nullptr), Error);
+}
+
+TEST(MadeUpGpuDeathTest, TheNextImplementationRunsThenDirectThenNone) {
+    ON_A_MADE_UP_GPU(try_the_next);
+}
+
+void tell_what_it_lacks() {
+    EXPECT_EQ(reject_device(device(0)), "");
+    gpu().architectures = {70, 80};
+    EXPECT_EQ(reject_device(device(0)), "NVRTC 13.0 does not compile for sm_90; it knows sm_70 sm_80");
+    gpu().architectures = {90};
+    gpu().driver_version = 12080;
+    EXPECT_EQ(reject_device(device(0)), "NVRTC 13.0 makes kernels that the driver, for CUDA 12.8, cannot load");
+    gpu().driver_version = 14000;
+    EXPECT_EQ(reject_device(device(0)), "");
+    EXPECT_EQ(gpu().compilations, 0);
+}
+
+TEST(MadeUpGpuDeathTest, WhatNvrtcAndDriverCannotDoIsKnownBeforehand) {
+    ON_A_MADE_UP_GPU(tell_what_it_lacks);
+}
+
+} // namespace
+} // namespace tconv3d::cuda
