@@ -1,0 +1,111 @@
+#include "work.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "core/axis_reach.hpp"
+#include "core/direction.hpp"
+
+namespace tconv3d::cpu {
+
+namespace {
+
+/// Of AVX-512 in fp32; other instruction sets and types differ by the same factor in both forms.
+constexpr double kProductsPerNanosecond = 40;
+constexpr double kLanesOfACall = 48;
+constexpr double kRowsOfACall = 8;
+constexpr double kCall = 15; ///< nanoseconds of a register block beside its products
+constexpr double kMove = 0.4; ///< nanoseconds of an element that is packed or added to its place
+
+/// One dimension of the flattened planes, as IndexMap describes it.
+struct PlaneAxis {
+    double outputs; ///< q of a phase
+    double spread;  ///< between the least and the greatest shift
+    double planes;  ///< input planes that are read
+    double phases;  ///< output phases
+    double taps;
+    double pairs; ///< of an output and a tap that meet something
+
+    double line() const { return outputs + spread; }
+};
+
+PlaneAxis plane_axis(const AxisReach& axis, bool fwd) {
+    const auto stride = static_cast<double>(axis.stride), taps = static_cast<double>(axis.kernel);
+    const double spread = std::floor(static_cast<double>(axis.dilation) * (taps - 1) / stride);
+    const auto dst = static_cast<double>(axis.dst);
+    if (fwd) return {std::ceil(dst / stride), spread, 1, std::min(stride, dst), taps, axis.pairs()};
+    const double remainders = stride / static_cast<double>(std::gcd(axis.stride, axis.dilation));
+    return {static_cast<double>(axis.src), spread, std::min(taps, remainders), 1, taps, axis.pairs()};
+}
+
+using PlaneAxes = std::array<PlaneAxis, 3>;
+
+PlaneAxes plane_axes(const Problem& problem) {
+    const std::array<AxisReach, 3> axes = axis_reaches(problem);
+    const bool fwd = is_fwd(problem);
+    return {plane_axis(axes[0], fwd), plane_axis(axes[1], fwd), plane_axis(axes[2], fwd)};
+}
+
+/// Elements of one channel that are packed for all tiles, of which each has so many elements at most, or a row.
+double packed_elements(const PlaneAxes& axes, double limit) {
+    const auto& [d, h, w] = axes;
+    const double row = d.planes * h.planes * w.planes * w.line();
+    const double rows = std::clamp(limit / (row * (1 + d.spread)) - h.spread, 1.0, h.outputs);
+    const double slices = rows < h.outputs ? 1 : std::clamp(limit / (row * h.line()) - d.spread, 1.0, d.outputs);
+    return d.outputs / slices * (h.outputs / rows) * (slices + d.spread) * (rows + h.spread) * row;
+}
+
+/// Products of one pair of channels. Lanes run on from the end of a row into the next, where taps may reach nothing;
+/// only register blocks within a row, or within a slice, leave out the taps of the others.
+double plane_products(const PlaneAxes& axes, Direction direction) {
+    const auto& [d, h, w] = axes;
+    if (direction == Direction::bwd_weight) return d.outputs * h.line() * w.line() * d.taps * h.taps * w.taps;
+    const bool row = w.line() >= kLanesOfACall, slice = w.line() * h.line() >= kLanesOfACall;
+    return (slice ? d.pairs : d.outputs * d.taps) * (row ? h.pairs : h.outputs * h.taps) * w.line() * w.taps;
+}
+
+double groups(const Problem& problem) {
+    return static_cast<double>(problem.batch) * static_cast<double>(problem.groups);
+}
+
+} // namespace
+
+double planes_work(const Problem& problem) {
+    constexpr double kSlabElements = 128 * 1024;
+    const PlaneAxes axes = plane_axes(problem);
+    const bool reduces = problem.direction == Direction::bwd_weight;
+    const auto in = static_cast<double>(reduces ? problem.dst_channels_per_group() : in_channels(problem));
+    const auto out = static_cast<double>(reduces ? problem.src_channels_per_group() : out_channels(problem));
+    const double phases = axes[0].phases * axes[1].phases * axes[2].phases;
+    const double calls = phases * std::ceil(out / kRowsOfACall) *
+                         std::ceil(axes[0].outputs * axes[1].outputs * axes[2].line() / kLanesOfACall);
+    const double packed = packed_elements(axes, kSlabElements / std::min(in, kRowsOfACall));
+    return groups(problem) * (plane_products(axes, problem.direction) * in * out / kProductsPerNanosecond +
+                              kMove * in * packed + kCall * calls);
+}
+
+double columns_work(const Problem& problem) {
+    const std::array<AxisReach, 3> axes = axis_reaches(problem);
+    std::array<double, 3> taps, sources;
+    for (size_t i = 0; i < 3; ++i) {
+        taps[i] = static_cast<double>(axes[i].reaching_taps().count);
+        sources[i] = static_cast<double>(axes[i].reaching_sources().count);
+    }
+    const bool fwd = is_fwd(problem);
+    const auto ci = static_cast<double>(problem.src_channels_per_group());
+    const auto co = static_cast<double>(problem.dst_channels_per_group());
+    const double slices = axes[0].pairs();
+    const double rows = fwd ? axes[1].pairs() : sources[1] * taps[1];
+    const double columns = sources[2] * taps[2];
+    const double products = slices * rows * columns;
+    const double lanes = std::ceil(sources[1] * sources[2] / kLanesOfACall);
+    const double calls = fwd ? slices * taps[1] * lanes * std::ceil(taps[2] * co / kRowsOfACall)
+                             : slices * lanes * std::ceil(taps[1] * taps[2] * co / kRowsOfACall);
+    // fwd moves a product of all input channels to its place, the others an element of dst for all channels of src.
+    return groups(problem) *
+           (products * ci * co / kProductsPerNanosecond + kMove * products * co + kCall * calls * (fwd ? 1 : 2));
+}
+
+} // namespace tconv3d::cpu
