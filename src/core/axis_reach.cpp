@@ -79,7 +79,7 @@ std::array<AxisReach, 3> axis_reaches(const Problem& problem) {
     const Extents dst = problem.dst();
     std::array<AxisReach, 3> axes;
     for (size_t i = 0; i < 3; ++i) {
-        axes[i] = {problem.src[i],    dst[i], problem.kernel[i], problem.stride[i], problem.padding[i],
+        axes[i] = {problem.src[i],     dst[i], problem.kernel[i], problem.stride[i], problem.padding[i],
                    problem.dilation[i]};
     }
     return axes;

@@ -13,6 +13,11 @@ bool ColumnGeometry::has_products() const {
     return std::all_of(axes.begin(), axes.end(), [](const AxisReach& axis) { return axis.pairs() > 0; });
 }
 
+std::string ColumnGeometry::describe() const {
+    return std::to_string(all_taps()) + " of " + std::to_string(axes[0].kernel * axes[1].kernel * axes[2].kernel) +
+           " taps";
+}
+
 int64_t ColumnGeometry::tap_index(int64_t d, int64_t h, int64_t w) const {
     const int64_t row = (taps[0].first + d) * axes[1].kernel + taps[1].first + h;
     return row * axes[2].kernel + taps[2].first + w;
@@ -42,16 +47,35 @@ RowChunks::RowChunks(const ColumnGeometry& geometry, int64_t vector_lanes) {
 }
 
 template <typename T>
+void pack_rows(const Kernels<T>& kernels, const TensorView& src, const ColumnGeometry& geometry, int64_t n,
+               int64_t channel, int64_t d, const IndexRange& chunk, T* lanes) {
+    const IndexRange& columns = geometry.sources[2];
+    SlabRows block{};
+    block.column_stride = src.column_stride();
+    block.row_stride = src.extents[2] * block.column_stride;
+    block.offset = src.row_offset(n, channel, d, chunk.first) + columns.first * block.column_stride;
+    block.rows = chunk.count;
+    block.columns = columns.count;
+    block.row_pitch = columns.count;
+    kernels.load_rows(src.dtype, src.data, block, lanes);
+}
+
+template void pack_rows<float>(const Kernels<float>&, const TensorView&, const ColumnGeometry&, int64_t, int64_t,
+                               int64_t, const IndexRange&, float*);
+template void pack_rows<double>(const Kernels<double>&, const TensorView&, const ColumnGeometry&, int64_t, int64_t,
+                                int64_t, const IndexRange&, double*);
+
+template <typename T>
 ColumnPacker<T>::ColumnPacker(const Kernels<T>& kernels, const TensorView& grad_dst, const ColumnGeometry& geometry)
     : kernels_(kernels), grad_dst_(grad_dst), geometry_(geometry), column_ranges_(geometry.column_ranges()) {}
 
 template <typename T>
-void ColumnPacker<T>::pack(const ColumnPlace& place, int64_t channel, int64_t channels, const IndexRange& columns,
-                           int64_t pitch, T* packed) const {
+void ColumnPacker<T>::pack(const ColumnPlace& place, int64_t channel, const IndexRange& columns, int64_t pitch,
+                           T* packed) const {
+    const int64_t taps = geometry_.plane_taps(), taps_w = geometry_.taps[2].count;
     for (int64_t i = 0; i < columns.count; ++i) {
-        const int64_t tap = (columns.first + i) / channels;
-        pack_column(place, channel + (columns.first + i) % channels, tap / geometry_.taps[2].count,
-                    tap % geometry_.taps[2].count, packed + i * pitch);
+        const int64_t column = columns.first + i, tap = column % taps;
+        pack_column(place, channel + column / taps, tap / taps_w, tap % taps_w, packed + i * pitch);
     }
 }
 
@@ -67,9 +91,9 @@ void ColumnPacker<T>::pack_column(const ColumnPlace& place, int64_t channel, int
         return;
     }
     SlabRows block{};
-    block.offset = grad_dst_.row_offset(place.n, channel, place.out_d,
-                                        axis_h.output(h.first, geometry_.taps[1].first + tap_h)) +
-                   axis_w.output(w.first, geometry_.taps[2].first + tap_w) * stride;
+    block.offset =
+        grad_dst_.row_offset(place.n, channel, place.out_d, axis_h.output(h.first, geometry_.taps[1].first + tap_h)) +
+        axis_w.output(w.first, geometry_.taps[2].first + tap_w) * stride;
     // Where there is no second column or row, a stride may be larger than anything in memory.
     block.column_stride = w.count > 1 ? axis_w.stride * stride : 0;
     block.row_stride = h.count > 1 ? axis_h.stride * axis_w.dst * stride : 0;

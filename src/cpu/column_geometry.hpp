@@ -24,6 +24,8 @@ struct ColumnGeometry {
     bool has_products() const;
     int64_t all_taps() const { return taps[0].count * plane_taps(); }
     int64_t plane_taps() const { return taps[1].count * taps[2].count; }
+    /// How many taps reach something, and of how many, for explain().
+    std::string describe() const;
     /// In the weight of one pair of channels, of a tap counted from the first that reaches anything.
     int64_t tap_index(int64_t d, int64_t h, int64_t w) const;
     /// The src columns of each tap along w.
@@ -55,6 +57,38 @@ inline int64_t slices_of_task(int64_t slices) {
     return std::max<int64_t>(cuts(slices, kMostParts), 1);
 }
 
+/// One work item of fwd or bwd_data: some rows of a range of output slices, some channels of one group of one image.
+struct ColumnTask {
+    int64_t n;
+    int64_t group;
+    IndexRange channels; ///< in the group
+    IndexRange rows;
+    IndexRange slices;
+};
+
+/// Takes the number of a task apart, the dimension that varies first before the others.
+class TaskNumber {
+public:
+    explicit TaskNumber(int64_t index) : index_(index) {}
+
+    /// A part of a dimension that is cut into such parts.
+    IndexRange next(int64_t whole, int64_t part) {
+        const int64_t tiles = cuts(whole, part), first = index_ % tiles * part;
+        index_ /= tiles;
+        return {first, std::min(part, whole - first)};
+    }
+    /// What is left.
+    int64_t rest() const { return index_; }
+
+private:
+    int64_t index_;
+};
+
+/// Copies a chunk of rows of one src channel in slice d, the columns that reach something, one behind the other.
+template <typename T>
+void pack_rows(const Kernels<T>& kernels, const TensorView& src, const ColumnGeometry& geometry, int64_t n,
+               int64_t channel, int64_t d, const IndexRange& chunk, T* lanes);
+
 /// A chunk of src rows, and the slice of dst that a tap along d takes it to.
 struct ColumnPlace {
     int64_t n;
@@ -69,9 +103,8 @@ class ColumnPacker {
 public:
     ColumnPacker(const Kernels<T>& kernels, const TensorView& grad_dst, const ColumnGeometry& geometry);
 
-    /// Columns `first` to before `first + count` of (tap h, tap w, channel), of the channels from `channel` on.
-    void pack(const ColumnPlace& place, int64_t channel, int64_t channels, const IndexRange& columns, int64_t pitch,
-              T* packed) const;
+    /// Some columns of (channel, tap h, tap w), of the channels from `channel` on.
+    void pack(const ColumnPlace& place, int64_t channel, const IndexRange& columns, int64_t pitch, T* packed) const;
 
 private:
     void pack_column(const ColumnPlace& place, int64_t channel, int64_t tap_h, int64_t tap_w, T* column) const;

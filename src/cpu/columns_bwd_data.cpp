@@ -8,16 +8,7 @@ namespace tconv3d::cpu {
 
 namespace {
 
-/// One work item: some rows of a range of src slices, some channels of one group of one image.
-struct Task {
-    int64_t n;
-    int64_t group;
-    IndexRange channels; ///< in the group
-    IndexRange rows;     ///< of src
-    IndexRange slices;   ///< of src
-};
-
-/// Src channels are the rows of the product; (tap h, tap w, dst channel) of one tap along d are summed over.
+/// Src channels are the rows of the product; (dst channel, tap h, tap w) of one tap along d are summed over.
 template <typename T>
 class ColumnsBwdData final : public Kernel {
 public:
@@ -34,10 +25,9 @@ public:
     size_t workspace_bytes(int workers) const override { return layout(workers).bytes(); }
 
     std::string describe() const override {
-        return std::string("columns, ") + name(isa_) + ": " + std::to_string(geometry_.all_taps()) + " of " +
-               std::to_string(problem_.taps()) + " taps, " + std::to_string(chunks_.rows) + " rows x " +
-               std::to_string(block_) + " columns, " + std::to_string(task_channels_) + " output channels, " +
-               std::to_string(task_count()) + " tasks";
+        return std::string("columns, ") + name(isa_) + ": " + geometry_.describe() + ", " +
+               std::to_string(chunks_.rows) + " rows x " + std::to_string(block_) + " columns, " +
+               std::to_string(task_channels_) + " output channels, " + std::to_string(task_count()) + " tasks";
     }
 
     void execute(const Arguments& arguments, Executor& executor, void* workspace) const override {
@@ -50,7 +40,7 @@ public:
         const Epilogue none;
         const OutputRows<T> output(problem_, none, kernels_, arguments);
         executor.run(task_count(), [&](int64_t index, int worker) {
-            const Task task = task_at(index);
+            const ColumnTask task = task_at(index);
             T* columns = layout.of_worker<T>(workspace, worker);
             T* sums = columns + block_ * chunks_.lane_pitch;
             for (int64_t i = 0; i < task.slices.count; ++i) {
@@ -76,18 +66,14 @@ private:
                cuts(problem_.src[1], chunks_.rows) * cuts(problem_.src[0], task_slices_);
     }
 
-    Task task_at(int64_t index) const {
-        const auto next = [&index](int64_t whole, int64_t part) {
-            const int64_t tiles = cuts(whole, part), first = index % tiles * part;
-            index /= tiles;
-            return IndexRange{first, std::min(part, whole - first)};
-        };
-        Task task{};
-        task.slices = next(problem_.src[0], task_slices_);
-        task.rows = next(problem_.src[1], chunks_.rows);
-        task.channels = next(out_channels_, task_channels_);
-        task.group = index % problem_.groups;
-        task.n = index / problem_.groups;
+    ColumnTask task_at(int64_t index) const {
+        TaskNumber number(index);
+        ColumnTask task{};
+        task.slices = number.next(problem_.src[0], task_slices_);
+        task.rows = number.next(problem_.src[1], chunks_.rows);
+        task.channels = number.next(out_channels_, task_channels_);
+        task.group = number.next(problem_.groups, 1).first;
+        task.n = number.rest();
         return task;
     }
 
@@ -108,10 +94,9 @@ private:
                 const auto* from = static_cast<decltype(tag)>(const_cast<void*>(weight)) +
                                    (group * out_channels_ + out) * in_channels_ * taps;
                 for (int64_t column = 0; column < columns_; ++column) {
-                    const int64_t tap = column / in_channels_;
+                    const int64_t tap = column % geometry_.plane_taps(), taps_w = geometry_.taps[2].count;
                     const int64_t index =
-                        column % in_channels_ * taps +
-                        geometry_.tap_index(tap_d, tap / geometry_.taps[2].count, tap % geometry_.taps[2].count);
+                        column / geometry_.plane_taps() * taps + geometry_.tap_index(tap_d, tap / taps_w, tap % taps_w);
                     for (int64_t i = 0; i < width; ++i)
                         *to++ = static_cast<T>(load(from[i * in_channels_ * taps + index]));
                 }
@@ -120,7 +105,7 @@ private:
     }
 
     /// Returns whether there was a product.
-    bool accumulate(const Task& task, int64_t d, const ColumnPacker<T>& packer, const T* packed, T* columns,
+    bool accumulate(const ColumnTask& task, int64_t d, const ColumnPacker<T>& packer, const T* packed, T* columns,
                     T* sums) const {
         const TapRange met = d_taps_.at(d, geometry_.axes[0].dst);
         const IndexRange rows = common(task.rows, geometry_.sources[1]);
@@ -131,7 +116,7 @@ private:
             const int64_t tap_d = met.tap + i - geometry_.taps[0].first;
             for (int64_t first = 0; first < columns_; first += block_) {
                 const IndexRange block{first, std::min(block_, columns_ - first)};
-                packer.pack(place, task.group * in_channels_, in_channels_, block, chunks_.lane_pitch, columns);
+                packer.pack(place, task.group * in_channels_, block, chunks_.lane_pitch, columns);
                 multiply(task, rows.count, tap_d, block, packed, columns, any, sums);
                 any = true;
             }
@@ -139,7 +124,7 @@ private:
         return any;
     }
 
-    void multiply(const Task& task, int64_t rows, int64_t tap_d, const IndexRange& columns, const T* packed,
+    void multiply(const ColumnTask& task, int64_t rows, int64_t tap_d, const IndexRange& columns, const T* packed,
                   const T* slab, bool accumulate, T* sums) const {
         const int64_t lanes = rows * geometry_.sources[2].count;
         const int64_t step = kernels_.correlate_vectors * kernels_.vector_lanes;
@@ -164,7 +149,7 @@ private:
     }
 
     /// Src voxels that meet nothing have a gradient of zero.
-    void store(const Task& task, int64_t d, const OutputRows<T>& output, bool any, const T* sums, T* row) const {
+    void store(const ColumnTask& task, int64_t d, const OutputRows<T>& output, bool any, const T* sums, T* row) const {
         const IndexRange rows = common(task.rows, geometry_.sources[1]), columns = geometry_.sources[2];
         for (int64_t c = 0; c < task.channels.count; ++c) {
             for (int64_t h = task.rows.first; h < task.rows.first + task.rows.count; ++h) {

@@ -16,7 +16,7 @@ struct Task {
     IndexRange columns;
 };
 
-/// grad_weight = src · columnsᵀ, where the columns are (tap h, tap w, dst channel) of one tap along d.
+/// grad_weight = src · columnsᵀ, where the columns are (dst channel, tap h, tap w) of one tap along d.
 template <typename T>
 class ColumnsBwdWeight final : public Kernel {
 public:
@@ -32,10 +32,9 @@ public:
     size_t workspace_bytes(int workers) const override { return layout(workers).bytes(); }
 
     std::string describe() const override {
-        return std::string("columns, ") + name(isa_) + ": " + std::to_string(geometry_.all_taps()) + " of " +
-               std::to_string(problem_.taps()) + " taps, " + std::to_string(chunks_.rows) + " rows x " +
-               std::to_string(block_) + " columns, " + std::to_string(task_channels_) + " src channels, " +
-               std::to_string(splits_) + " partial sums";
+        return std::string("columns, ") + name(isa_) + ": " + geometry_.describe() + ", " +
+               std::to_string(chunks_.rows) + " rows x " + std::to_string(block_) + " columns, " +
+               std::to_string(task_channels_) + " src channels, " + std::to_string(splits_) + " partial sums";
     }
 
     void execute(const Arguments& arguments, Executor& executor, void* workspace) const override {
@@ -45,10 +44,10 @@ public:
         T* partial_sums = layout.shared<T>(workspace);
         if (has_products_) {
             const ColumnPacker<T> packer(kernels_, grad_dst, geometry_);
+            const TensorView src{arguments.src, problem_.dtype, problem_.layout, problem_.src_channels, problem_.src};
             executor.run(splits_ * tasks_of_split(), [&](int64_t index, int worker) {
                 T* columns = layout.of_worker<T>(workspace, worker);
-                accumulate(task_at(index), arguments.src, packer, columns, columns + block_ * chunks_.lane_pitch,
-                           partial_sums);
+                accumulate(task_at(index), src, packer, columns, columns + block_ * chunks_.lane_pitch, partial_sums);
             });
         }
         executor.run(problem_.src_channels, [&](int64_t channel, int worker) {
@@ -61,7 +60,7 @@ private:
     static constexpr int64_t kSlabElements = 512 * 1024 / static_cast<int64_t>(sizeof(T));
     static constexpr int64_t kRowElements = 256 * 1024 / static_cast<int64_t>(sizeof(T));
 
-    /// Of one src channel: [tap d][tap h][tap w][dst channel].
+    /// Of one src channel: [tap d][dst channel][tap h][tap w].
     int64_t sums_pitch() const { return geometry_.taps[0].count * columns_; }
     int64_t sums_of_split() const { return problem_.src_channels * sums_pitch(); }
     int64_t tasks_of_split() const {
@@ -86,21 +85,17 @@ private:
     }
 
     Task task_at(int64_t index) const {
-        const auto next = [&index](int64_t whole, int64_t part) {
-            const int64_t tiles = cuts(whole, part), first = index % tiles * part;
-            index /= tiles;
-            return IndexRange{first, std::min(part, whole - first)};
-        };
+        TaskNumber number(index);
         Task task{};
-        task.columns = next(columns_, block_);
-        task.tap_d = next(geometry_.taps[0].count, 1).first;
-        task.channels = next(src_channels_, task_channels_);
-        task.group = index % problem_.groups;
-        task.split = index / problem_.groups;
+        task.columns = number.next(columns_, block_);
+        task.tap_d = number.next(geometry_.taps[0].count, 1).first;
+        task.channels = number.next(src_channels_, task_channels_);
+        task.group = number.next(problem_.groups, 1).first;
+        task.split = number.rest();
         return task;
     }
 
-    void accumulate(const Task& task, const void* src, const ColumnPacker<T>& packer, T* columns, T* rows,
+    void accumulate(const Task& task, const TensorView& src, const ColumnPacker<T>& packer, T* columns, T* rows,
                     T* partial_sums) const {
         T* sums = partial_sums + task.split * sums_of_split() +
                   (task.group * src_channels_ + task.channels.first) * sums_pitch() + task.tap_d * columns_ +
@@ -111,11 +106,14 @@ private:
         const IndexRange slices = geometry_.axes[0].sources(tap), all_rows = geometry_.sources[1];
         const int64_t units = problem_.batch * slices.count * row_chunks();
         for (int64_t unit = split_begin(units, task.split); unit < split_begin(units, task.split + 1); ++unit) {
-            const int64_t row = unit % row_chunks() * chunks_.rows, d = slices.first + unit / row_chunks() % slices.count;
+            const int64_t row = unit % row_chunks() * chunks_.rows,
+                          d = slices.first + unit / row_chunks() % slices.count;
             const IndexRange chunk{all_rows.first + row, std::min(chunks_.rows, all_rows.count - row)};
             const ColumnPlace place{unit / row_chunks() / slices.count, geometry_.axes[0].output(d, tap), chunk};
-            packer.pack(place, task.group * dst_channels_, dst_channels_, task.columns, chunks_.lane_pitch, columns);
-            pack_rows(task, src, place.n, d, chunk, rows);
+            packer.pack(place, task.group * dst_channels_, task.columns, chunks_.lane_pitch, columns);
+            for (int64_t c = 0; c < task.channels.count; ++c)
+                pack_rows(kernels_, src, geometry_, place.n, task.group * src_channels_ + task.channels.first + c, d,
+                          chunk, rows + c * chunks_.lane_pitch);
             multiply(task, chunk.count * geometry_.sources[2].count, columns, rows, sums);
         }
     }
@@ -125,33 +123,18 @@ private:
         return units / splits_ * split + units % splits_ * split / splits_;
     }
 
-    void pack_rows(const Task& task, const void* src, int64_t n, int64_t d, const IndexRange& chunk, T* rows) const {
-        const TensorView view{src, problem_.dtype, problem_.layout, problem_.src_channels, problem_.src};
-        SlabRows block{};
-        block.column_stride = view.column_stride();
-        block.row_stride = problem_.src[2] * block.column_stride;
-        block.rows = chunk.count;
-        block.columns = geometry_.sources[2].count;
-        block.row_pitch = block.columns;
-        for (int64_t c = 0; c < task.channels.count; ++c) {
-            block.offset =
-                view.row_offset(n, task.group * src_channels_ + task.channels.first + c, d, chunk.first) +
-                geometry_.sources[2].first * block.column_stride;
-            kernels_.load_rows(problem_.dtype, src, block, rows + c * chunks_.lane_pitch);
-        }
-    }
-
     void multiply(const Task& task, int64_t lanes, T* columns, T* rows, T* sums) const {
         const int64_t pitch = chunks_.lane_pitch, whole = round_up(lanes, kernels_.vector_lanes);
-        for (int64_t j = 0; j < task.columns.count; ++j) std::fill(columns + j * pitch + lanes, columns + j * pitch + whole, T(0));
-        for (int64_t i = 0; i < task.channels.count; ++i) std::fill(rows + i * pitch + lanes, rows + i * pitch + whole, T(0));
+        for (int64_t j = 0; j < task.columns.count; ++j) std::fill_n(columns + j * pitch + lanes, whole - lanes, T(0));
+        for (int64_t i = 0; i < task.channels.count; ++i) std::fill_n(rows + i * pitch + lanes, whole - lanes, T(0));
         constexpr size_t kMostColumns = 16;
         std::array<int64_t, kMostColumns> offsets{};
         for (size_t j = 0; j < kMostColumns; ++j) offsets[j] = static_cast<int64_t>(j) * pitch;
         for (int64_t i = 0; i < task.channels.count; i += kernels_.dot_rows) {
             for (int64_t j = 0; j < task.columns.count; j += kernels_.dot_columns) {
-                const DotBlock<T> block{rows + i * pitch,       pitch, columns + j * pitch,         offsets.data(), whole,
-                                        sums + i * sums_pitch() + j, sums_pitch()};
+                const DotBlock<T> block{rows + i * pitch, pitch, columns + j * pitch,
+                                        offsets.data(),   whole, sums + i * sums_pitch() + j,
+                                        sums_pitch()};
                 kernels_.dot(std::min(kernels_.dot_rows, task.channels.count - i),
                              std::min(kernels_.dot_columns, task.columns.count - j), block);
             }
@@ -164,16 +147,20 @@ private:
         for (int64_t out = 0; out < dst_channels_; ++out) {
             std::fill_n(row, taps, T(0));
             for (int64_t split = 0; split < splits_; ++split)
-                add_split(partial_sums + split * sums_of_split() + channel * sums_pitch() + out, row);
+                add_split(partial_sums + split * sums_of_split() + channel * sums_pitch() +
+                              out * geometry_.plane_taps(),
+                          row);
             kernels_.store(problem_.dtype, row, taps, grad_weight, (channel * dst_channels_ + out) * taps, 1);
         }
     }
 
     void add_split(const T* sums, T* row) const {
+        const int64_t taps_w = geometry_.taps[2].count;
         for (int64_t d = 0; d < geometry_.taps[0].count; ++d) {
             for (int64_t h = 0; h < geometry_.taps[1].count; ++h) {
+                const T* from = sums + d * columns_ + h * taps_w;
                 T* to = row + geometry_.tap_index(d, h, 0);
-                for (int64_t w = 0; w < geometry_.taps[2].count; ++w, sums += dst_channels_) to[w] += *sums;
+                for (int64_t w = 0; w < taps_w; ++w) to[w] += from[w];
             }
         }
     }

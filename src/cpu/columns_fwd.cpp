@@ -8,15 +8,6 @@ namespace tconv3d::cpu {
 
 namespace {
 
-/// One work item: a range of output slices, some of their rows, some channels of one group of one image.
-struct Task {
-    int64_t n;
-    int64_t group;
-    IndexRange channels; ///< in the group
-    IndexRange rows;     ///< of dst
-    IndexRange slices;   ///< of dst
-};
-
 /// What a task holds at once.
 struct Sizes {
     RowChunks chunks;     ///< of src
@@ -60,11 +51,10 @@ public:
     size_t workspace_bytes(int workers) const override { return layout(workers).bytes(); }
 
     std::string describe() const override {
-        return std::string("columns, ") + name(isa_) + ": " + std::to_string(geometry_.all_taps()) + " of " +
-               std::to_string(problem_.taps()) + " taps, " + std::to_string(sizes_.chunks.rows) + " rows x " +
-               std::to_string(sizes_.in_channels) + " input channels, " + std::to_string(sizes_.out_rows) +
-               " output rows x " + std::to_string(sizes_.out_channels) + " channels, " + std::to_string(task_count()) +
-               " tasks";
+        return std::string("columns, ") + name(isa_) + ": " + geometry_.describe() + ", " +
+               std::to_string(sizes_.chunks.rows) + " rows x " + std::to_string(sizes_.in_channels) +
+               " input channels, " + std::to_string(sizes_.out_rows) + " output rows x " +
+               std::to_string(sizes_.out_channels) + " channels, " + std::to_string(task_count()) + " tasks";
     }
 
     void execute(const Arguments& arguments, Executor& executor, void* workspace) const override {
@@ -74,7 +64,7 @@ public:
         const OutputRows<T> output(problem_, epilogue_, kernels_, arguments);
         const std::vector<IndexRange> column_ranges = geometry_.column_ranges();
         executor.run(task_count(), [&](int64_t index, int worker) {
-            const Task task = task_at(index);
+            const ColumnTask task = task_at(index);
             Parts parts = parts_of(layout.of_worker<T>(workspace, worker));
             parts.weights = packed;
             parts.column_ranges = column_ranges.data();
@@ -125,18 +115,14 @@ private:
         return problem_.batch * problem_.groups * channel_tiles() * row_tiles() * slice_tiles();
     }
 
-    Task task_at(int64_t index) const {
-        const auto next = [&index](int64_t whole, int64_t part) {
-            const int64_t tiles = cuts(whole, part), first = index % tiles * part;
-            index /= tiles;
-            return IndexRange{first, std::min(part, whole - first)};
-        };
-        Task task{};
-        task.slices = next(geometry_.axes[0].dst, sizes_.out_slices);
-        task.rows = next(geometry_.axes[1].dst, sizes_.out_rows);
-        task.channels = next(out_channels_, sizes_.out_channels);
-        task.group = index % problem_.groups;
-        task.n = index / problem_.groups;
+    ColumnTask task_at(int64_t index) const {
+        TaskNumber number(index);
+        ColumnTask task{};
+        task.slices = number.next(geometry_.axes[0].dst, sizes_.out_slices);
+        task.rows = number.next(geometry_.axes[1].dst, sizes_.out_rows);
+        task.channels = number.next(out_channels_, sizes_.out_channels);
+        task.group = number.next(problem_.groups, 1).first;
+        task.n = number.rest();
         return task;
     }
 
@@ -147,50 +133,47 @@ private:
                geometry_.taps[0].count * in_channels_;
     }
 
+    /// An input channel's part of the weight is read whole before the next: it passes through the cache once.
     void pack_weights(const void* weight, Executor& executor, T* packed) const {
-        const int64_t tiles = channel_tiles(), taps_h = geometry_.taps[1].count;
-        executor.run(problem_.groups * tiles * taps_h, [&](int64_t task, int) {
-            const int64_t tap_h = task % taps_h, first = task / taps_h % tiles * sizes_.out_channels;
+        const int64_t tiles = channel_tiles();
+        executor.run(problem_.groups * tiles * in_channels_, [&](int64_t task, int) {
+            const int64_t in = task % in_channels_, first = task / in_channels_ % tiles * sizes_.out_channels;
+            const int64_t group = task / in_channels_ / tiles;
             const IndexRange channels{first, std::min(sizes_.out_channels, out_channels_ - first)};
-            const int64_t group = task / taps_h / tiles, rows = geometry_.taps[2].count * channels.count;
-            T* to = packed + weight_offset(group, channels, tap_h);
             with_storage(problem_.dtype, [&](auto* tag) {
                 const auto* from = static_cast<decltype(tag)>(const_cast<void*>(weight)) +
-                                   group * in_channels_ * out_channels_ * problem_.taps();
-                for (int64_t row = 0; row < rows; row += kernels_.correlate_channels)
-                    to = pack_rows(from, channels, tap_h, {row, std::min(kernels_.correlate_channels, rows - row)}, to);
+                                   ((group * in_channels_ + in) * out_channels_ + first) * problem_.taps();
+                for (int64_t tap_h = 0; tap_h < geometry_.taps[1].count; ++tap_h)
+                    pack_input(from, in, channels.count, tap_h, packed + weight_offset(group, channels, tap_h));
             });
         });
     }
 
-    /// The weights of some rows; returns where the next ones go.
+    /// The weights of one input channel and one tap along h, in all blocks of rows.
     template <typename Storage>
-    T* pack_rows(const Storage* weight, const IndexRange& channels, int64_t tap_h, const IndexRange& rows,
-                 T* to) const {
-        constexpr size_t kMostRows = 16;
-        std::array<int64_t, kMostRows> index{};
-        for (int64_t i = 0; i < rows.count; ++i) {
-            const int64_t row = rows.first + i;
-            index[static_cast<size_t>(i)] = (channels.first + row % channels.count) * problem_.taps() +
-                                            geometry_.tap_index(0, tap_h, row / channels.count);
-        }
+    void pack_input(const Storage* weight, int64_t in, int64_t channels, int64_t tap_h, T* packed) const {
+        const int64_t block_first = in / sizes_.in_channels * sizes_.in_channels;
+        const int64_t block = std::min(sizes_.in_channels, in_channels_ - block_first);
+        const int64_t rows = geometry_.taps[2].count * channels, taps_d = geometry_.taps[0].count;
         const int64_t tap_d_stride = problem_.kernel[1] * problem_.kernel[2];
-        const int64_t in_stride = out_channels_ * problem_.taps();
-        for (int64_t in = 0; in < in_channels_; in += sizes_.in_channels) {
-            const int64_t end = std::min(in + sizes_.in_channels, in_channels_);
-            for (int64_t tap_d = 0; tap_d < geometry_.taps[0].count; ++tap_d) {
-                for (int64_t c = in; c < end; ++c) {
-                    const Storage* from = weight + c * in_stride + tap_d * tap_d_stride;
-                    for (int64_t i = 0; i < rows.count; ++i)
-                        *to++ = static_cast<T>(load(from[index[static_cast<size_t>(i)]]));
+        int64_t tap_w = 0, channel = 0;
+        for (int64_t row = 0; row < rows; row += kernels_.correlate_channels) {
+            const int64_t count = std::min(kernels_.correlate_channels, rows - row);
+            T* to = packed + (row * in_channels_ + block_first * count) * taps_d + (in - block_first) * count;
+            for (int64_t i = 0; i < count; ++i) {
+                const Storage* from = weight + channel * problem_.taps() + geometry_.tap_index(0, tap_h, tap_w);
+                for (int64_t tap_d = 0; tap_d < taps_d; ++tap_d)
+                    to[tap_d * block * count + i] = static_cast<T>(load(from[tap_d * tap_d_stride]));
+                if (++channel == channels) {
+                    channel = 0;
+                    ++tap_w;
                 }
             }
         }
-        return to;
     }
 
     /// Adds the products of all src slices that meet the output slice.
-    void accumulate(const Task& task, int64_t out_d, const void* src, const Parts& parts) const {
+    void accumulate(const ColumnTask& task, int64_t out_d, const void* src, const Parts& parts) const {
         const TapRange met = d_taps_.at(out_d, problem_.src[0]);
         if (met.count == 0) return;
         const IndexRange all = geometry_.sources[1];
@@ -210,39 +193,30 @@ private:
         }
     }
 
-    IndexRange rows_of(const Task& task, int64_t tap_h, const IndexRange& chunk) const {
+    IndexRange rows_of(const ColumnTask& task, int64_t tap_h, const IndexRange& chunk) const {
         return geometry_.rows_of(tap_h, chunk, task.rows.first, task.rows.first + task.rows.count);
     }
 
     /// Whether some tap takes a row of the chunk to one of the task.
-    bool meets(const Task& task, const IndexRange& chunk) const {
+    bool meets(const ColumnTask& task, const IndexRange& chunk) const {
         for (int64_t tap_h = 0; tap_h < geometry_.taps[1].count; ++tap_h)
             if (rows_of(task, tap_h, chunk).count > 0) return true;
         return false;
     }
 
-    void pack_slab(const Task& task, const void* src, const TapRange& met, int64_t in, const IndexRange& chunk,
+    void pack_slab(const ColumnTask& task, const void* src, const TapRange& met, int64_t in, const IndexRange& chunk,
                    T* slab) const {
         const TensorView view{src, problem_.dtype, problem_.layout, problem_.src_channels, problem_.src};
-        SlabRows block{};
-        block.column_stride = view.column_stride();
-        block.row_stride = problem_.src[2] * block.column_stride;
-        block.rows = chunk.count;
-        block.columns = width();
-        block.row_pitch = width();
+        const int64_t end = std::min(in + sizes_.in_channels, in_channels_);
         for (int64_t slice = 0; slice < met.count; ++slice) {
             const int64_t d = met.in - slice * d_taps_.in_back();
-            for (int64_t c = in; c < std::min(in + sizes_.in_channels, in_channels_); ++c) {
-                block.offset = view.row_offset(task.n, task.group * in_channels_ + c, d, chunk.first) +
-                               geometry_.sources[2].first * block.column_stride;
-                kernels_.load_rows(problem_.dtype, src, block, slab);
-                slab += lane_pitch();
-            }
+            for (int64_t c = in; c < end; ++c, slab += lane_pitch())
+                pack_rows(kernels_, view, geometry_, task.n, task.group * in_channels_ + c, d, chunk, slab);
         }
     }
 
     /// The products of one tap along h with the rows of the chunk that it takes to the task.
-    void multiply(const Task& task, const TapRange& met, int64_t in, const IndexRange& chunk, int64_t tap_h,
+    void multiply(const ColumnTask& task, const TapRange& met, int64_t in, const IndexRange& chunk, int64_t tap_h,
                   const Parts& parts) const {
         const IndexRange src_rows = rows_of(task, tap_h, chunk);
         if (src_rows.count == 0) return;
@@ -275,7 +249,7 @@ private:
     }
 
     /// Adds one row of the product to the outputs that its src voxels go to.
-    void scatter(const Task& task, const IndexRange& src_rows, int64_t tap_h, int64_t row, const T* products,
+    void scatter(const ColumnTask& task, const IndexRange& src_rows, int64_t tap_h, int64_t row, const T* products,
                  const Parts& parts) const {
         const AxisReach &axis_h = geometry_.axes[1], &axis_w = geometry_.axes[2];
         const int64_t tap_w = row / task.channels.count, channel = row % task.channels.count;
@@ -290,7 +264,7 @@ private:
                                 axis_w.stride);
     }
 
-    void store(const Task& task, int64_t out_d, const OutputRows<T>& output, const Parts& parts) const {
+    void store(const ColumnTask& task, int64_t out_d, const OutputRows<T>& output, const Parts& parts) const {
         const T* sums = parts.sums;
         for (int64_t c = 0; c < task.channels.count; ++c) {
             for (int64_t h = 0; h < task.rows.count; ++h) {

@@ -16,8 +16,10 @@ namespace {
 constexpr double kProductsPerNanosecond = 40;
 constexpr double kLanesOfACall = 48;
 constexpr double kRowsOfACall = 8;
-constexpr double kCall = 15; ///< nanoseconds of a register block beside its products
-constexpr double kMove = 0.4; ///< nanoseconds of an element that is packed or added to its place
+constexpr double kCall = 15;            ///< nanoseconds of a register block beside its products
+constexpr double kDotCall = 60;         ///< the same where a register block ends in sums across lanes
+constexpr double kLanesOfAChunk = 1024; ///< that columns have at once
+constexpr double kMove = 0.4;           ///< nanoseconds of an element that is packed or added to its place
 
 /// One dimension of the flattened planes, as IndexMap describes it.
 struct PlaneAxis {
@@ -48,14 +50,21 @@ PlaneAxes plane_axes(const Problem& problem) {
     return {plane_axis(axes[0], fwd), plane_axis(axes[1], fwd), plane_axis(axes[2], fwd)};
 }
 
-/// Elements of one channel that are packed for all tiles, of which each has so many elements at most, or a row.
-double packed_elements(const PlaneAxes& axes, double limit) {
-    const auto& [d, h, w] = axes;
-    const double row = d.planes * h.planes * w.planes * w.line();
-    const double rows = std::clamp(limit / (row * (1 + d.spread)) - h.spread, 1.0, h.outputs);
-    const double slices = rows < h.outputs ? 1 : std::clamp(limit / (row * h.line()) - d.spread, 1.0, d.outputs);
-    return d.outputs / slices * (h.outputs / rows) * (slices + d.spread) * (rows + h.spread) * row;
-}
+/// How the outputs are cut into tiles.
+struct PlaneTiles {
+    double count;
+    double elements; ///< of one channel, packed for a tile
+
+    /// Each has so many elements at most, or a row.
+    PlaneTiles(const PlaneAxes& axes, double limit) {
+        const auto& [d, h, w] = axes;
+        const double row = d.planes * h.planes * w.planes * w.line();
+        const double rows = std::clamp(limit / (row * (1 + d.spread)) - h.spread, 1.0, h.outputs);
+        const double slices = rows < h.outputs ? 1 : std::clamp(limit / (row * h.line()) - d.spread, 1.0, d.outputs);
+        count = d.outputs / slices * (h.outputs / rows);
+        elements = (slices + d.spread) * (rows + h.spread) * row;
+    }
+};
 
 /// Products of one pair of channels. Lanes run on from the end of a row into the next, where taps may reach nothing;
 /// only register blocks within a row, or within a slice, leave out the taps of the others.
@@ -64,6 +73,12 @@ double plane_products(const PlaneAxes& axes, Direction direction) {
     if (direction == Direction::bwd_weight) return d.outputs * h.line() * w.line() * d.taps * h.taps * w.taps;
     const bool row = w.line() >= kLanesOfACall, slice = w.line() * h.line() >= kLanesOfACall;
     return (slice ? d.pairs : d.outputs * d.taps) * (row ? h.pairs : h.outputs * h.taps) * w.line() * w.taps;
+}
+
+/// Register blocks of bwd_weight: of (dst channel, tap) and of src channels.
+double dot_calls(double columns, double rows) {
+    constexpr double kColumns = 6, kRows = 4;
+    return std::ceil(columns / kColumns) * std::ceil(rows / kRows);
 }
 
 double groups(const Problem& problem) {
@@ -78,12 +93,13 @@ double planes_work(const Problem& problem) {
     const bool reduces = problem.direction == Direction::bwd_weight;
     const auto in = static_cast<double>(reduces ? problem.dst_channels_per_group() : in_channels(problem));
     const auto out = static_cast<double>(reduces ? problem.src_channels_per_group() : out_channels(problem));
+    const PlaneTiles tiles(axes, kSlabElements / std::min(in, kRowsOfACall));
     const double phases = axes[0].phases * axes[1].phases * axes[2].phases;
-    const double calls = phases * std::ceil(out / kRowsOfACall) *
-                         std::ceil(axes[0].outputs * axes[1].outputs * axes[2].line() / kLanesOfACall);
-    const double packed = packed_elements(axes, kSlabElements / std::min(in, kRowsOfACall));
-    return groups(problem) * (plane_products(axes, problem.direction) * in * out / kProductsPerNanosecond +
-                              kMove * in * packed + kCall * calls);
+    const double lanes = std::ceil(axes[0].outputs * axes[1].outputs * axes[2].line() / kLanesOfACall);
+    const double dots = tiles.count * dot_calls(in * axes[0].taps * axes[1].taps * axes[2].taps, out);
+    const double calls = reduces ? kDotCall * dots : kCall * phases * lanes * std::ceil(out / kRowsOfACall);
+    const double products = plane_products(axes, problem.direction) * in * out;
+    return groups(problem) * (products / kProductsPerNanosecond + kMove * in * tiles.count * tiles.elements + calls);
 }
 
 double columns_work(const Problem& problem) {
@@ -96,16 +112,23 @@ double columns_work(const Problem& problem) {
     const bool fwd = is_fwd(problem);
     const auto ci = static_cast<double>(problem.src_channels_per_group());
     const auto co = static_cast<double>(problem.dst_channels_per_group());
-    const double slices = axes[0].pairs();
-    const double rows = fwd ? axes[1].pairs() : sources[1] * taps[1];
-    const double columns = sources[2] * taps[2];
-    const double products = slices * rows * columns;
-    const double lanes = std::ceil(sources[1] * sources[2] / kLanesOfACall);
-    const double calls = fwd ? slices * taps[1] * lanes * std::ceil(taps[2] * co / kRowsOfACall)
-                             : slices * lanes * std::ceil(taps[1] * taps[2] * co / kRowsOfACall);
+    const double slices = axes[0].pairs(), rows = fwd ? axes[1].pairs() : sources[1] * taps[1];
+    const double products = slices * rows * sources[2] * taps[2] * co;
+    const double lanes = sources[1] * sources[2], columns = taps[1] * taps[2] * co;
+    double calls = 0;
+    switch (problem.direction) {
+    case Direction::fwd:
+        calls = kCall * taps[1] * std::ceil(lanes / kLanesOfACall) * std::ceil(taps[2] * co / kRowsOfACall);
+        break;
+    case Direction::bwd_data:
+        calls = kCall * (std::ceil(lanes / kLanesOfACall) * std::ceil(ci / kRowsOfACall) + columns);
+        break;
+    case Direction::bwd_weight:
+        calls = std::ceil(lanes / kLanesOfAChunk) * (kDotCall * dot_calls(columns, ci) + kCall * columns);
+        break;
+    }
     // fwd moves a product of all input channels to its place, the others an element of dst for all channels of src.
-    return groups(problem) *
-           (products * ci * co / kProductsPerNanosecond + kMove * products * co + kCall * calls * (fwd ? 1 : 2));
+    return groups(problem) * (products * ci / kProductsPerNanosecond + kMove * products + slices * calls);
 }
 
 } // namespace tconv3d::cpu

@@ -27,8 +27,7 @@ IndexRange hull(const std::vector<int64_t>& indexes) {
 }
 
 bool covers(const IndexRange& outer, const IndexRange& inner) {
-    return inner.count == 0 ||
-           (outer.first <= inner.first && outer.first + outer.count >= inner.first + inner.count);
+    return inner.count == 0 || (outer.first <= inner.first && outer.first + outer.count >= inner.first + inner.count);
 }
 
 TEST(AxisReach, EqualsTheDefinition) {

@@ -154,10 +154,9 @@ TEST(CudaChoice, LeavesTapsThatLieFarApartToDirect) {
 
 /// Nothing is gone through one by one that has no bound: images, rows, slices, taps.
 TEST(CudaChoice, TakesNoLongerForLargeSizes) {
-    for (const char* problem :
-         {"n100000000 ci32 co32 4x4x4 k3 p1 bf16 ndhwc", "ci16 co16 1x500000000x1 k3 p1 bf16",
-          "ci16 co16 500000000x1x1 k3 p1 tf32", "ci16 co16 1x1x500000000 k3 p1 bf16",
-          "ci1 co1 1x1x1 k1000000000x1x1 bf16", "ci16 co16 8x8x8 k512x1x1 d1000x1x1 bf16"}) {
+    for (const char* problem : {"n100000000 ci32 co32 4x4x4 k3 p1 bf16 ndhwc", "ci16 co16 1x500000000x1 k3 p1 bf16",
+                                "ci16 co16 500000000x1x1 k3 p1 tf32", "ci16 co16 1x1x500000000 k3 p1 bf16",
+                                "ci1 co1 1x1x1 k1000000000x1x1 bf16", "ci16 co16 8x8x8 k512x1x1 d1000x1x1 bf16"}) {
         const auto begin = std::chrono::steady_clock::now();
         choose_for(problem);
         // It takes less than 2 ms, more under the sanitizers; one by one, seconds.

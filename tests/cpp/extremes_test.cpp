@@ -51,7 +51,8 @@ private:
     /// Any, or as much as leaves a small dst of a large one.
     int64_t padding(const Problem& problem, size_t i) {
         int64_t span = 0, reach = 0, dst = 0;
-        if (below(4) > (small_otherwise_ ? 2 : 0) || __builtin_mul_overflow(problem.src[i] - 1, problem.stride[i], &span) ||
+        if (below(4) > (small_otherwise_ ? 2 : 0) ||
+            __builtin_mul_overflow(problem.src[i] - 1, problem.stride[i], &span) ||
             __builtin_mul_overflow(problem.kernel[i] - 1, problem.dilation[i], &reach) ||
             __builtin_add_overflow(span, reach, &dst))
             return rarely() ? extreme() : below(3);
@@ -78,8 +79,8 @@ private:
         }
         problem.dtype = std::array{DType::f32, DType::f64, DType::bf16, DType::f16}[static_cast<size_t>(below(4))];
         problem.layout = below(2) == 0 ? Layout::ncdhw : Layout::ndhwc;
-        problem.direction = std::array{Direction::fwd, Direction::bwd_data,
-                                       Direction::bwd_weight}[static_cast<size_t>(below(3))];
+        problem.direction =
+            std::array{Direction::fwd, Direction::bwd_data, Direction::bwd_weight}[static_cast<size_t>(below(3))];
         if (problem.dtype == DType::f32 && below(2) == 0) problem.math = MathMode::tf32;
         return problem;
     }
