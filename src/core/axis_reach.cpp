@@ -55,17 +55,11 @@ IndexRange AxisReach::sources(int64_t tap, int64_t first, int64_t end) const {
     return cuda::indexes_within(stride, output(0, tap) - first, src, end - first);
 }
 
-IndexRange AxisReach::reaching_taps() const {
-    // The first that takes the last src index to 0 or beyond, and all up to the last that takes index 0 below dst.
-    const int64_t before = padding - stride * (src - 1);
-    const int64_t first = before <= 0 ? 0 : (before - 1) / dilation + 1;
-    const int64_t end = std::min(kernel, (dst - 1 + padding) / dilation + 1);
-    return {first, std::max<int64_t>(end - first, 0)};
-}
-
-IndexRange AxisReach::reaching_sources() const {
-    const AxisReach exchanged{kernel, dst, src, dilation, padding, stride};
-    return exchanged.reaching_taps();
+IndexRange AxisReach::reaching_sources(int64_t first, int64_t end) const {
+    // The first that the last tap takes so far, and all up to the last that tap 0 takes no further.
+    const int64_t before = first + padding - dilation * (kernel - 1);
+    const int64_t begin = before <= 0 ? 0 : (before - 1) / stride + 1;
+    return {begin, std::max<int64_t>(std::min(src, (end - 1 + padding) / stride + 1) - begin, 0)};
 }
 
 double AxisReach::pairs() const {

@@ -29,10 +29,14 @@ struct AxisReach {
     IndexRange sources(int64_t tap, int64_t first, int64_t end) const;
     IndexRange sources(int64_t tap) const { return sources(tap, 0, dst); }
 
-    /// The taps from the first to the last that takes something into dst; none when there is no such tap.
-    IndexRange reaching_taps() const;
-    /// The src indexes from the first to the last that some tap takes into dst.
-    IndexRange reaching_sources() const;
+    /// The taps from the first to the last that takes something into dst, and perhaps some at either end that do not
+    /// where dst has fewer outputs than a stride.
+    IndexRange reaching_taps() const {
+        return AxisReach{kernel, dst, src, dilation, padding, stride}.reaching_sources(0, dst);
+    }
+    /// The src indexes that some tap takes into the outputs from `first` to before `end`, in the same way.
+    IndexRange reaching_sources(int64_t first, int64_t end) const;
+    IndexRange reaching_sources() const { return reaching_sources(0, dst); }
 
     /// How many pairs of a src index and a tap meet inside dst. Takes as many steps as Euclid's algorithm.
     double pairs() const;

@@ -40,7 +40,6 @@ IndexRange common(const IndexRange& a, const IndexRange& b) {
 }
 
 RowChunks::RowChunks(const ColumnGeometry& geometry, int64_t vector_lanes) {
-    constexpr int64_t kLanesWanted = 1024;
     const int64_t width = std::max<int64_t>(geometry.sources[2].count, 1);
     rows = std::clamp<int64_t>(kLanesWanted / width, 1, std::max<int64_t>(geometry.sources[1].count, 1));
     lane_pitch = round_up(rows * width, vector_lanes) + vector_lanes;

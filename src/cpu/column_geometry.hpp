@@ -39,6 +39,8 @@ IndexRange common(const IndexRange& a, const IndexRange& b);
 
 /// Src rows that are multiplied at once: some lanes for the register blocks, and no more than a cache holds.
 struct RowChunks {
+    static constexpr int64_t kLanesWanted = 1024;
+
     int64_t rows;       ///< of a chunk
     int64_t lane_pitch; ///< lanes of a chunk in whole vectors, and one more that a block may read past them
 

@@ -1,5 +1,8 @@
 #include "columns.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace tconv3d::cpu {
 
 namespace {
@@ -19,8 +22,28 @@ std::unique_ptr<Kernel> prepare_columns(const Problem& problem, const Epilogue& 
 
 } // namespace
 
+Problem with_dimensions_last(const Problem& problem) {
+    const Extents dst = problem.dst();
+    std::array<size_t, 3> order = {0, 1, 2};
+    std::stable_partition(order.begin(), order.end(),
+                          [&](size_t i) { return problem.src[i] == 1 && problem.kernel[i] == 1 && dst[i] == 1; });
+    Problem ordered = problem;
+    for (size_t i = 0; i < 3; ++i) {
+        ordered.src[i] = problem.src[order[i]];
+        ordered.kernel[i] = problem.kernel[order[i]];
+        ordered.stride[i] = problem.stride[order[i]];
+        ordered.padding[i] = problem.padding[order[i]];
+        ordered.output_padding[i] = problem.output_padding[order[i]];
+        ordered.dilation[i] = problem.dilation[order[i]];
+    }
+    return ordered;
+}
+
 Answer<Kernel> answer_columns(const Problem& problem, const Epilogue& epilogue) {
-    return {"", {{"", 0, [problem, epilogue] { return prepare_columns(problem, epilogue); }}}};
+    const auto prepare = [ordered = with_dimensions_last(problem), epilogue] {
+        return prepare_columns(ordered, epilogue);
+    };
+    return {"", {{"", 0, prepare}}};
 }
 
 } // namespace tconv3d::cpu

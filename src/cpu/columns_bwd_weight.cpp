@@ -24,16 +24,18 @@ public:
         : problem_(problem), isa_(isa), kernels_(cpu::kernels<T>(isa)), geometry_(problem),
           has_products_(geometry_.has_products()), src_channels_(problem.src_channels_per_group()),
           dst_channels_(problem.dst_channels_per_group()), chunks_(geometry_, kernels_.vector_lanes),
+          units_at_once_(std::max<int64_t>(RowChunks::kLanesWanted / chunk_lanes(), 1)),
+          lane_pitch_(round_up(units_at_once_ * chunk_lanes(), kernels_.vector_lanes)),
           columns_(geometry_.plane_taps() * dst_channels_),
-          block_(fitting(kSlabElements, chunks_.lane_pitch, std::max<int64_t>(columns_, 1), kernels_.dot_columns)),
-          task_channels_(fitting(kRowElements, chunks_.lane_pitch, src_channels_, kernels_.dot_rows)),
-          splits_(split_count()) {}
+          block_(fitting(kSlabElements, lane_pitch_, std::max<int64_t>(columns_, 1), kernels_.dot_columns)),
+          task_channels_(fitting(kRowElements, lane_pitch_, src_channels_, kernels_.dot_rows)), splits_(split_count()) {
+    }
 
     size_t workspace_bytes(int workers) const override { return layout(workers).bytes(); }
 
     std::string describe() const override {
         return std::string("columns, ") + name(isa_) + ": " + geometry_.describe() + ", " +
-               std::to_string(chunks_.rows) + " rows x " + std::to_string(block_) + " columns, " +
+               std::to_string(units_at_once_ * chunks_.rows) + " rows x " + std::to_string(block_) + " columns, " +
                std::to_string(task_channels_) + " src channels, " + std::to_string(splits_) + " partial sums";
     }
 
@@ -47,7 +49,7 @@ public:
             const TensorView src{arguments.src, problem_.dtype, problem_.layout, problem_.src_channels, problem_.src};
             executor.run(splits_ * tasks_of_split(), [&](int64_t index, int worker) {
                 T* columns = layout.of_worker<T>(workspace, worker);
-                accumulate(task_at(index), src, packer, columns, columns + block_ * chunks_.lane_pitch, partial_sums);
+                accumulate(task_at(index), src, packer, columns, columns + block_ * lane_pitch_, partial_sums);
             });
         }
         executor.run(problem_.src_channels, [&](int64_t channel, int worker) {
@@ -66,6 +68,7 @@ private:
     int64_t tasks_of_split() const {
         return problem_.groups * cuts(src_channels_, task_channels_) * geometry_.taps[0].count * cuts(columns_, block_);
     }
+    int64_t chunk_lanes() const { return chunks_.rows * std::max<int64_t>(geometry_.sources[2].count, 1); }
     int64_t row_chunks() const { return cuts(geometry_.sources[1].count, chunks_.rows); }
 
     /// Work items for many cores: a constant number, so that the order of the sums never depends on the threads.
@@ -78,7 +81,7 @@ private:
     }
 
     Workspace layout(int workers) const {
-        const Checked lanes = (Checked(block_) + task_channels_) * chunks_.lane_pitch;
+        const Checked lanes = (Checked(block_) + task_channels_) * lane_pitch_;
         const int64_t taps = problem_.taps();
         return Workspace::of<T>(Checked(splits_) * sums_of_split(),
                                 lanes.fits() && lanes.value() < taps ? Checked(taps) : lanes, workers);
@@ -105,16 +108,21 @@ private:
         const int64_t tap = geometry_.taps[0].first + task.tap_d;
         const IndexRange slices = geometry_.axes[0].sources(tap), all_rows = geometry_.sources[1];
         const int64_t units = problem_.batch * slices.count * row_chunks();
-        for (int64_t unit = split_begin(units, task.split); unit < split_begin(units, task.split + 1); ++unit) {
-            const int64_t row = unit % row_chunks() * chunks_.rows,
-                          d = slices.first + unit / row_chunks() % slices.count;
-            const IndexRange chunk{all_rows.first + row, std::min(chunks_.rows, all_rows.count - row)};
-            const ColumnPlace place{unit / row_chunks() / slices.count, geometry_.axes[0].output(d, tap), chunk};
-            packer.pack(place, task.group * dst_channels_, task.columns, chunks_.lane_pitch, columns);
-            for (int64_t c = 0; c < task.channels.count; ++c)
-                pack_rows(kernels_, src, geometry_, place.n, task.group * src_channels_ + task.channels.first + c, d,
-                          chunk, rows + c * chunks_.lane_pitch);
-            multiply(task, chunk.count * geometry_.sources[2].count, columns, rows, sums);
+        const int64_t end = split_begin(units, task.split + 1);
+        for (int64_t unit = split_begin(units, task.split); unit < end;) {
+            int64_t lanes = 0;
+            for (int64_t i = 0; i < units_at_once_ && unit < end; ++i, ++unit) {
+                const int64_t row = unit % row_chunks() * chunks_.rows;
+                const int64_t d = slices.first + unit / row_chunks() % slices.count;
+                const IndexRange chunk{all_rows.first + row, std::min(chunks_.rows, all_rows.count - row)};
+                const ColumnPlace place{unit / row_chunks() / slices.count, geometry_.axes[0].output(d, tap), chunk};
+                packer.pack(place, task.group * dst_channels_, task.columns, lane_pitch_, columns + lanes);
+                for (int64_t c = 0; c < task.channels.count; ++c)
+                    pack_rows(kernels_, src, geometry_, place.n, task.group * src_channels_ + task.channels.first + c,
+                              d, chunk, rows + c * lane_pitch_ + lanes);
+                lanes += chunk.count * geometry_.sources[2].count;
+            }
+            multiply(task, lanes, columns, rows, sums);
         }
     }
 
@@ -124,7 +132,7 @@ private:
     }
 
     void multiply(const Task& task, int64_t lanes, T* columns, T* rows, T* sums) const {
-        const int64_t pitch = chunks_.lane_pitch, whole = round_up(lanes, kernels_.vector_lanes);
+        const int64_t pitch = lane_pitch_, whole = round_up(lanes, kernels_.vector_lanes);
         for (int64_t j = 0; j < task.columns.count; ++j) std::fill_n(columns + j * pitch + lanes, whole - lanes, T(0));
         for (int64_t i = 0; i < task.channels.count; ++i) std::fill_n(rows + i * pitch + lanes, whole - lanes, T(0));
         constexpr size_t kMostColumns = 16;
@@ -173,6 +181,8 @@ private:
     int64_t src_channels_; ///< of a group
     int64_t dst_channels_;
     RowChunks chunks_;
+    int64_t units_at_once_; ///< chunks, of one or several slices and images, whose lanes lie side by side
+    int64_t lane_pitch_;
     int64_t columns_; ///< of one tap along d
     int64_t block_;   ///< columns of a task
     int64_t task_channels_;

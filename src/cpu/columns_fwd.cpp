@@ -27,7 +27,12 @@ Sizes choose_sizes(const Problem& problem, const ColumnGeometry& geometry, const
     const int64_t ci = problem.src_channels_per_group(), co = problem.dst_channels_per_group();
     const int64_t height = geometry.axes[1].dst, width = geometry.axes[2].dst;
     const int64_t step = width <= kSumElements / kernels.correlate_channels ? kernels.correlate_channels : 1;
-    const int64_t rows = fitting(kSumElements, width * std::min(step, co), height, 1);
+    // Few slices leave few tasks: then rows make more of them.
+    constexpr int64_t kTasksWanted = 8, kFewestRows = 8;
+    const int64_t parts =
+        cuts(kTasksWanted, problem.groups * std::max<int64_t>(problem.batch, 1) * geometry.axes[0].dst);
+    const int64_t rows = std::min(fitting(kSumElements, width * std::min(step, co), height, 1),
+                                  std::max(cuts(height, parts), kFewestRows));
     const int64_t in_channels = fitting(kSlabElements, chunks.lane_pitch, ci, 1);
     return {chunks,
             in_channels,
@@ -176,7 +181,7 @@ private:
     void accumulate(const ColumnTask& task, int64_t out_d, const void* src, const Parts& parts) const {
         const TapRange met = d_taps_.at(out_d, problem_.src[0]);
         if (met.count == 0) return;
-        const IndexRange all = geometry_.sources[1];
+        const IndexRange all = geometry_.axes[1].reaching_sources(task.rows.first, task.rows.first + task.rows.count);
         for (int64_t row = 0; row < all.count; row += sizes_.chunks.rows) {
             const IndexRange chunk{all.first + row, std::min(sizes_.chunks.rows, all.count - row)};
             if (!meets(task, chunk)) continue;

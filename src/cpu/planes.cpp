@@ -87,6 +87,11 @@ bool has_sized_slabs(const Problem& problem) {
     return elements.fits() && elements.value() <= kMostElements;
 }
 
+std::string duration(double nanoseconds) {
+    if (nanoseconds >= 1e9) return with_digits(nanoseconds / 1e9, 3) + " s";
+    return nanoseconds >= 1e6 ? with_digits(nanoseconds / 1e6, 3) + " ms" : with_digits(nanoseconds / 1e3, 3) + " µs";
+}
+
 /// Why columns are to be preferred; empty where they are not.
 std::string less_work_by_columns(const Problem& problem) {
     // Estimates are rough, and what takes no time may take it either way.
@@ -95,8 +100,8 @@ std::string less_work_by_columns(const Problem& problem) {
     if (planes < kNanoseconds) return "";
     const double columns = columns_work(problem);
     if (planes <= kFactor * columns) return "";
-    return "multiplies and packs the zeros between taps, estimated " + with_digits(planes / 1000, 3) +
-           " µs of one core, slower than columns' " + with_digits(columns / 1000, 3) + " µs";
+    return "multiplies and packs the zeros between taps, estimated " + duration(planes) +
+           " of one core, slower than columns' " + duration(columns);
 }
 
 std::string reject_planes(const Problem& problem) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "columns.hpp"
 #include "core/axis_reach.hpp"
 #include "core/direction.hpp"
 
@@ -20,13 +21,14 @@ constexpr double kCall = 15;            ///< nanoseconds of a register block bes
 constexpr double kDotCall = 60;         ///< the same where a register block ends in sums across lanes
 constexpr double kLanesOfAChunk = 1024; ///< that columns have at once
 constexpr double kMove = 0.4;           ///< nanoseconds of an element that is packed or added to its place
+constexpr double kRow = 10;             ///< the same of a row, beside its elements
 
 /// One dimension of the flattened planes, as IndexMap describes it.
 struct PlaneAxis {
     double outputs; ///< q of a phase
     double spread;  ///< between the least and the greatest shift
     double planes;  ///< input planes that are read
-    double phases;  ///< output phases
+    double phases;  ///< output phases, with or without outputs
     double taps;
     double pairs; ///< of an output and a tap that meet something
 
@@ -37,7 +39,7 @@ PlaneAxis plane_axis(const AxisReach& axis, bool fwd) {
     const auto stride = static_cast<double>(axis.stride), taps = static_cast<double>(axis.kernel);
     const double spread = std::floor(static_cast<double>(axis.dilation) * (taps - 1) / stride);
     const auto dst = static_cast<double>(axis.dst);
-    if (fwd) return {std::ceil(dst / stride), spread, 1, std::min(stride, dst), taps, axis.pairs()};
+    if (fwd) return {std::ceil(dst / stride), spread, 1, stride, taps, axis.pairs()};
     const double remainders = stride / static_cast<double>(std::gcd(axis.stride, axis.dilation));
     return {static_cast<double>(axis.src), spread, std::min(taps, remainders), 1, taps, axis.pairs()};
 }
@@ -53,16 +55,19 @@ PlaneAxes plane_axes(const Problem& problem) {
 /// How the outputs are cut into tiles.
 struct PlaneTiles {
     double count;
-    double elements; ///< of one channel, packed for a tile
+    double packing; ///< nanoseconds of one channel, of all tiles
 
-    /// Each has so many elements at most, or a row.
-    PlaneTiles(const PlaneAxes& axes, double limit) {
+    /// Each has so many elements and so many lanes at most, or a row.
+    PlaneTiles(const PlaneAxes& axes, double elements, double lanes) {
         const auto& [d, h, w] = axes;
         const double row = d.planes * h.planes * w.planes * w.line();
-        const double rows = std::clamp(limit / (row * (1 + d.spread)) - h.spread, 1.0, h.outputs);
-        const double slices = rows < h.outputs ? 1 : std::clamp(limit / (row * h.line()) - d.spread, 1.0, d.outputs);
+        const double most_rows = std::min(elements / (row * (1 + d.spread)) - h.spread, lanes / w.line());
+        const double rows = std::clamp(most_rows, 1.0, h.outputs);
+        const double most_slices = std::min(elements / (row * h.line()) - d.spread, lanes / (h.line() * w.line()));
+        const double slices = rows < h.outputs ? 1 : std::clamp(most_slices, 1.0, d.outputs);
         count = d.outputs / slices * (h.outputs / rows);
-        elements = (slices + d.spread) * (rows + h.spread) * row;
+        packing =
+            count * (slices + d.spread) * (rows + h.spread) * (kMove * row + kRow * d.planes * h.planes * w.planes);
     }
 };
 
@@ -88,22 +93,23 @@ double groups(const Problem& problem) {
 } // namespace
 
 double planes_work(const Problem& problem) {
-    constexpr double kSlabElements = 128 * 1024;
+    constexpr double kSlabElements = 128 * 1024, kSumElements = 96 * 1024;
     const PlaneAxes axes = plane_axes(problem);
     const bool reduces = problem.direction == Direction::bwd_weight;
     const auto in = static_cast<double>(reduces ? problem.dst_channels_per_group() : in_channels(problem));
     const auto out = static_cast<double>(reduces ? problem.src_channels_per_group() : out_channels(problem));
-    const PlaneTiles tiles(axes, kSlabElements / std::min(in, kRowsOfACall));
+    const PlaneTiles tiles(axes, kSlabElements / std::min(in, kRowsOfACall),
+                           kSumElements / (std::min(out, kRowsOfACall) * axes[2].phases));
     const double phases = axes[0].phases * axes[1].phases * axes[2].phases;
     const double lanes = std::ceil(axes[0].outputs * axes[1].outputs * axes[2].line() / kLanesOfACall);
     const double dots = tiles.count * dot_calls(in * axes[0].taps * axes[1].taps * axes[2].taps, out);
     const double calls = reduces ? kDotCall * dots : kCall * phases * lanes * std::ceil(out / kRowsOfACall);
     const double products = plane_products(axes, problem.direction) * in * out;
-    return groups(problem) * (products / kProductsPerNanosecond + kMove * in * tiles.count * tiles.elements + calls);
+    return groups(problem) * (products / kProductsPerNanosecond + in * tiles.packing + calls);
 }
 
 double columns_work(const Problem& problem) {
-    const std::array<AxisReach, 3> axes = axis_reaches(problem);
+    const std::array<AxisReach, 3> axes = axis_reaches(with_dimensions_last(problem));
     std::array<double, 3> taps, sources;
     for (size_t i = 0; i < 3; ++i) {
         taps[i] = static_cast<double>(axes[i].reaching_taps().count);
@@ -118,17 +124,20 @@ double columns_work(const Problem& problem) {
     double calls = 0;
     switch (problem.direction) {
     case Direction::fwd:
-        calls = kCall * taps[1] * std::ceil(lanes / kLanesOfACall) * std::ceil(taps[2] * co / kRowsOfACall);
+        calls = kCall * slices * taps[1] * std::ceil(lanes / kLanesOfACall) * std::ceil(taps[2] * co / kRowsOfACall);
         break;
     case Direction::bwd_data:
-        calls = kCall * (std::ceil(lanes / kLanesOfACall) * std::ceil(ci / kRowsOfACall) + columns);
+        calls = kCall * slices * std::ceil(lanes / kLanesOfACall) * std::ceil(ci / kRowsOfACall);
         break;
     case Direction::bwd_weight:
-        calls = std::ceil(lanes / kLanesOfAChunk) * (kDotCall * dot_calls(columns, ci) + kCall * columns);
+        // Chunks of several slices and images, but at least one for each tap along d, of all images.
+        calls = kDotCall * dot_calls(columns, ci) *
+                std::max(slices * lanes / kLanesOfAChunk, taps[0] / std::max(static_cast<double>(problem.batch), 1.0));
         break;
     }
     // fwd moves a product of all input channels to its place, the others an element of dst for all channels of src.
-    return groups(problem) * (products * ci / kProductsPerNanosecond + kMove * products + slices * calls);
+    const double moving = kMove * products + kRow * slices * rows * taps[2] * co;
+    return groups(problem) * (products * ci / kProductsPerNanosecond + moving + calls);
 }
 
 } // namespace tconv3d::cpu

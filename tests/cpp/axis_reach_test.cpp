@@ -37,7 +37,7 @@ TEST(AxisReach, EqualsTheDefinition) {
         SCOPED_TRACE(::testing::Message() << "src " << axis.src << " dst " << axis.dst << " k" << axis.kernel << " s"
                                           << axis.stride << " p" << axis.padding << " d" << axis.dilation);
         const int64_t first = axis.dst / 3, end = axis.dst - axis.dst / 4;
-        std::vector<int64_t> taps, sources;
+        std::vector<int64_t> taps, sources, window_sources;
         for (int64_t tap = 0; tap < axis.kernel; ++tap) {
             std::vector<int64_t> of_tap, of_window;
             for (int64_t src = 0; src < axis.src; ++src) {
@@ -51,10 +51,12 @@ TEST(AxisReach, EqualsTheDefinition) {
             ASSERT_TRUE(covers(axis.sources(tap, first, end), hull(of_window)));
             if (!of_tap.empty()) taps.push_back(tap);
             sources.insert(sources.end(), of_tap.begin(), of_tap.end());
+            window_sources.insert(window_sources.end(), of_window.begin(), of_window.end());
         }
         ASSERT_EQ(axis.pairs(), static_cast<double>(sources.size()));
         ASSERT_TRUE(covers(axis.reaching_taps(), hull(taps)));
         ASSERT_TRUE(covers(axis.reaching_sources(), hull(sources)));
+        ASSERT_TRUE(covers(axis.reaching_sources(first, end), hull(window_sources)));
         // Where dst has an output for every remainder, nothing else is among them.
         if (axis.dst >= axis.stride && axis.dst >= axis.dilation) {
             ASSERT_EQ(axis.reaching_taps().count, hull(taps).count);
