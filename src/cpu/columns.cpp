@@ -1,6 +1,5 @@
 #include "columns.hpp"
 
-#include <algorithm>
 #include <array>
 
 namespace tconv3d::cpu {
@@ -24,9 +23,12 @@ std::unique_ptr<Kernel> prepare_columns(const Problem& problem, const Epilogue& 
 
 Problem with_dimensions_last(const Problem& problem) {
     const Extents dst = problem.dst();
-    std::array<size_t, 3> order = {0, 1, 2};
-    std::stable_partition(order.begin(), order.end(),
-                          [&](size_t i) { return problem.src[i] == 1 && problem.kernel[i] == 1 && dst[i] == 1; });
+    const auto holds_one = [&](size_t i) { return problem.src[i] == 1 && problem.kernel[i] == 1 && dst[i] == 1; };
+    std::array<size_t, 3> order{};
+    size_t next = 0;
+    for (const bool ones : {true, false})
+        for (size_t i = 0; i < 3; ++i)
+            if (holds_one(i) == ones) order[next++] = i;
     Problem ordered = problem;
     for (size_t i = 0; i < 3; ++i) {
         ordered.src[i] = problem.src[order[i]];
