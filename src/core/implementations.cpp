@@ -1,3 +1,4 @@
+#include "cpu/columns.hpp"
 #include "cpu/planes.hpp"
 #include "implementation.hpp"
 #include "reference/reference.hpp"
@@ -7,6 +8,7 @@ namespace tconv3d {
 const std::vector<Implementation>& implementation_list() {
     static const std::vector<Implementation> list = {
         {"planes", cpu::answer_planes},
+        {"columns", cpu::answer_columns},
         {"reference", answer_reference},
     };
     return list;

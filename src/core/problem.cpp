@@ -1,7 +1,6 @@
 #include "tconv3d/problem.hpp"
 
-#include <algorithm>
-
+#include "axis_reach.hpp"
 #include "checked.hpp"
 #include "tconv3d/error.hpp"
 
@@ -73,20 +72,6 @@ void require_positive_dst(const Problem& problem) {
             fail(problem, "src " + str(problem.src) + " gives dst " + str(dst) + ": the output size is too small");
 }
 
-/// Pairs of a src index and a tap that meet inside dst, along one dimension: 0 <= s·i − p + j·d < dst.
-double meeting_pairs(const Problem& problem, size_t dim, int64_t dst) {
-    const int64_t stride = problem.stride[dim];
-    double pairs = 0;
-    for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
-        const int64_t offset = tap * problem.dilation[dim] - problem.padding[dim];
-        if (offset >= dst) break;
-        const int64_t first = offset < 0 ? (-offset - 1) / stride + 1 : 0;
-        const int64_t last = std::min((dst - 1 - offset) / stride, problem.src[dim] - 1);
-        if (last >= first) pairs += static_cast<double>(last - first + 1);
-    }
-    return pairs;
-}
-
 } // namespace
 
 void Problem::validate() const {
@@ -148,10 +133,9 @@ int64_t Problem::weight_elements() const {
 }
 
 double Problem::flops() const {
-    const Extents extents = dst();
     double multiplications =
         static_cast<double>(batch) * static_cast<double>(src_channels) * static_cast<double>(dst_channels_per_group());
-    for (size_t i = 0; i < 3; ++i) multiplications *= meeting_pairs(*this, i, extents[i]);
+    for (const AxisReach& axis : axis_reaches(*this)) multiplications *= axis.pairs();
     return 2 * multiplications;
 }
 

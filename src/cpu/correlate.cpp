@@ -215,9 +215,9 @@ private:
                    int64_t h, T* sums, T* scratch) const {
         const auto& [axis_d, axis_h, axis_w] = map_.axes;
         for (int64_t out = 0; out < task.out_count; ++out) {
-            for (int64_t r = 0; r < w_phases_; ++r) {
+            // Where the stride is larger than the row, only the first phases have outputs.
+            for (int64_t r = 0; r < std::min(w_phases_, axis_w.out_extent); ++r) {
                 const AxisPhase& w = axis_w.phases[static_cast<size_t>(r)];
-                if (w.count == 0) continue;
                 const T* from = sums_of(sums, pair * w_phases_ + r, out) + lane_of(d, h, 0);
                 kernels_.spread(from, w.count, scratch + axis_w.output(r, 0), axis_w.out_stride);
             }

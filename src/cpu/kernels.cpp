@@ -246,6 +246,15 @@ void spread_row(const T* values, int64_t count, T* out, int64_t stride) {
 }
 
 template <typename T>
+void add_spread_row(const T* values, int64_t count, T* out, int64_t stride) {
+    if (stride == 1) {
+        for (int64_t i = 0; i < count; ++i) out[i] += values[i];
+    } else {
+        for (int64_t i = 0; i < count; ++i) out[i * stride] += values[i];
+    }
+}
+
+template <typename T>
 void add_to_row(T* values, int64_t count, T summand) {
     for (int64_t i = 0; i < count; ++i) values[i] += summand;
 }
@@ -298,6 +307,7 @@ constexpr Kernels<T> kTable = {
     load_slab_rows<T>,
     store_row<T>,
     spread_row<T>,
+    add_spread_row<T>,
     add_to_row<T>,
     apply_step<T>,
     sum_row<T>,

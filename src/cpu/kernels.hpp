@@ -79,6 +79,8 @@ struct Kernels {
     void (*store)(DType dtype, const T* values, int64_t count, void* data, int64_t offset, int64_t stride);
     /// out[i * stride] = values[i]: one W phase into its row.
     void (*spread)(const T* values, int64_t count, T* out, int64_t stride);
+    /// out[i * stride] += values[i]
+    void (*add_spread)(const T* values, int64_t count, T* out, int64_t stride);
     void (*add)(T* values, int64_t count, T summand);
     void (*apply)(const Step& step, const EpilogueRow<T>& row);
     /// Σ data[offset + i * stride], in double.

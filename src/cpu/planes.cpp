@@ -3,27 +3,16 @@
 #include <algorithm>
 
 #include "core/checked.hpp"
+#include "core/number_text.hpp"
 #include "correlate.hpp"
 #include "isa.hpp"
 #include "kernels.hpp"
 #include "reduce.hpp"
+#include "work.hpp"
 
 namespace tconv3d::cpu {
 
 namespace {
-
-/// Phases are listed one by one; beyond this many the list itself would cost more than the reference.
-constexpr int64_t kMostPhases = 4096;
-
-bool has_few_phases(const Problem& problem) {
-    int64_t phases = 1;
-    for (const int64_t stride : problem.stride) {
-        // Checked factor by factor, so that the product of huge strides cannot overflow.
-        if (stride > kMostPhases / phases) return false;
-        phases *= stride;
-    }
-    return true;
-}
 
 std::unique_ptr<Kernel> prepare_planes(const Problem& problem, const Epilogue& epilogue) {
     const Isa isa = chosen_isa();
@@ -70,6 +59,20 @@ const Kernels<double>& kernels<double>(Isa isa) {
 
 namespace {
 
+/// Phases and taps are listed one by one: beyond these, making the lists would take longer than a plan may.
+constexpr int64_t kMostPhases = 4096;
+constexpr int64_t kMostTaps = 32768;
+
+/// Checked factor by factor, so that the product of huge extents cannot overflow.
+bool has_product_up_to(const Extents& extents, int64_t most) {
+    int64_t product = 1;
+    for (const int64_t extent : extents) {
+        if (extent > most / product) return false;
+        product *= extent;
+    }
+    return true;
+}
+
 /// Whether the input that one row of outputs reads, zero-padded in all planes, has a size that memory may have.
 bool has_sized_slabs(const Problem& problem) {
     constexpr int64_t kMostElements = int64_t{1} << 37; // a TiB of doubles
@@ -84,17 +87,39 @@ bool has_sized_slabs(const Problem& problem) {
     return elements.fits() && elements.value() <= kMostElements;
 }
 
+std::string duration(double nanoseconds) {
+    if (nanoseconds >= 1e9) return with_digits(nanoseconds / 1e9, 3) + " s";
+    return nanoseconds >= 1e6 ? with_digits(nanoseconds / 1e6, 3) + " ms" : with_digits(nanoseconds / 1e3, 3) + " µs";
+}
+
+/// Why columns are to be preferred; empty where they are not.
+std::string less_work_by_columns(const Problem& problem) {
+    // Estimates are rough, and what takes no time may take it either way.
+    constexpr double kFactor = 4, kNanoseconds = 1e5;
+    const double planes = planes_work(problem);
+    if (planes < kNanoseconds) return "";
+    const double columns = columns_work(problem);
+    if (planes <= kFactor * columns) return "";
+    return "multiplies and packs the zeros between taps, estimated " + duration(planes) +
+           " of one core, slower than columns' " + duration(columns);
+}
+
+std::string reject_planes(const Problem& problem) {
+    if (!has_product_up_to(problem.stride, kMostPhases))
+        return "stride " + str(problem.stride) + " makes more than " + std::to_string(kMostPhases) + " phases";
+    if (!has_product_up_to(problem.kernel, kMostTaps))
+        return "kernel " + str(problem.kernel) + " has more than " + std::to_string(kMostTaps) + " taps";
+    if (!has_sized_slabs(problem))
+        return "taps lie so far apart that the rows between them would take more than a TiB: kernel " +
+               str(problem.kernel) + ", padding " + str(problem.padding) + ", dilation " + str(problem.dilation);
+    return less_work_by_columns(problem);
+}
+
 } // namespace
 
 Answer<Kernel> answer_planes(const Problem& problem, const Epilogue& epilogue) {
-    if (!has_few_phases(problem)) {
-        return {"stride " + str(problem.stride) + " makes more than " + std::to_string(kMostPhases) + " phases", {}};
-    }
-    if (!has_sized_slabs(problem)) {
-        return {"taps lie so far apart that the rows between them would take more than a TiB: kernel " +
-                    str(problem.kernel) + ", padding " + str(problem.padding) + ", dilation " + str(problem.dilation),
-                {}};
-    }
+    const std::string reason = reject_planes(problem);
+    if (!reason.empty()) return {reason, {}};
     return {"", {{"", 0, [problem, epilogue] { return prepare_planes(problem, epilogue); }}}};
 }
 

@@ -76,7 +76,7 @@ private:
 
     int64_t split_count() const {
         const int64_t wanted = cuts(kTasksWanted, channel_tasks());
-        const int64_t affordable = kSplitBytes / (problem_.weight_elements() * static_cast<int64_t>(sizeof(T)));
+        const int64_t affordable = kSplitBytes / static_cast<int64_t>(sizeof(T)) / problem_.weight_elements();
         return std::clamp<int64_t>(std::min(wanted, affordable), 1, std::max<int64_t>(1, voxel_tiles()));
     }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "../core/checked.hpp"
+
 namespace tconv3d::cpu {
 
 namespace {
@@ -41,9 +43,17 @@ int64_t phases_of(const Tile& tile, const IndexMap& map) {
     return tile.row_phases * static_cast<int64_t>(map.axes[2].phases.size());
 }
 
+bool is_at_most(Checked elements, int64_t limit) {
+    return elements.fits() && elements.value() <= limit;
+}
+
+bool has_fitting_slab(const Tile& tile, const TileLimits& limits) {
+    return is_at_most(Checked(tile.in_channels) * tile.channel_pitch, limits.slab_elements);
+}
+
 bool fits(const Tile& tile, const IndexMap& map, const TileLimits& limits) {
-    return tile.in_channels * tile.channel_pitch <= limits.slab_elements &&
-           tile.out_channels * phases_of(tile, map) * (tile.lanes + kOverrun) <= limits.sum_elements;
+    return has_fitting_slab(tile, limits) &&
+           is_at_most(Checked(tile.out_channels) * phases_of(tile, map) * (tile.lanes + kOverrun), limits.sum_elements);
 }
 
 int64_t halve(int64_t value, int64_t multiple) {
@@ -102,7 +112,7 @@ Tile choose_tile(const IndexMap& map, const TileCounts& counts, const TileLimits
     set_smallest_extents(tile, map, limits.lanes_wanted);
     // Give up, in this order, what costs least: sums of many phases at once, many output channels, many input channels.
     while (!fits(tile, map, limits)) {
-        const bool slab_too_large = tile.in_channels * tile.channel_pitch > limits.slab_elements;
+        const bool slab_too_large = !has_fitting_slab(tile, limits);
         if (slab_too_large && tile.in_channels > limits.channel_block) {
             tile.in_channels = halve(tile.in_channels, limits.channel_block);
         } else if (!slab_too_large && tile.out_channels > 4 * limits.channel_block) {

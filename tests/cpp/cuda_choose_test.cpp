@@ -1,6 +1,8 @@
 // Which implementation a problem gets on a GPU, without one.
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "cuda/select/family.hpp"
 #include "cuda/select/tune.hpp"
 #include "scratch_folder.hpp"
@@ -148,6 +150,18 @@ TEST(CudaChoice, LeavesTapsThatLieFarApartToDirect) {
          {"ci1 co1 1x1x1 k2x1x1 d4611686018427387904x1x1 p2305843009213693952x0x0 bf16",
           "ci8 co8 2x2x2 k3 d1x2147483648x1 p0x2147483648x0 tf32", "ci8 co8 2x2x2 k2 s3 d1x1x9007199254740993"})
         EXPECT_EQ(name_for(problem), "direct") << problem;
+}
+
+/// Nothing is gone through one by one that has no bound: images, rows, slices, taps.
+TEST(CudaChoice, TakesNoLongerForLargeSizes) {
+    for (const char* problem : {"n100000000 ci32 co32 4x4x4 k3 p1 bf16 ndhwc", "ci16 co16 1x500000000x1 k3 p1 bf16",
+                                "ci16 co16 500000000x1x1 k3 p1 tf32", "ci16 co16 1x1x500000000 k3 p1 bf16",
+                                "ci1 co1 1x1x1 k1000000000x1x1 bf16", "ci16 co16 8x8x8 k512x1x1 d1000x1x1 bf16"}) {
+        const auto begin = std::chrono::steady_clock::now();
+        choose_for(problem);
+        // It takes less than 2 ms, more under the sanitizers; one by one, seconds.
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500)) << problem;
+    }
 }
 
 TEST(CudaChoice, TakesNoMoreChannelsThan32BitsCount) {

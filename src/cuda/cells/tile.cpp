@@ -123,7 +123,7 @@ double threads_of(const Problem& problem, const CellTile& tile) {
     const bool channels_last = problem.channels_last();
     const int64_t space = channels_last ? problem.dst_channels : problem.dst_channels_per_group();
     const int64_t tiles = problem.dst_channels / space * cuts(space, tile.channels * tile.lanes);
-    double threads = static_cast<double>(problem.batch * tiles * tile.lanes);
+    double threads = static_cast<double>(problem.batch) * static_cast<double>(tiles * tile.lanes);
     const Extents dst = problem.dst();
     for (size_t i = 0; i < 3; ++i) threads *= static_cast<double>(cuts(dst[i], tile.cell[i]));
     return threads;

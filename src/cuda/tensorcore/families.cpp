@@ -16,6 +16,11 @@ namespace {
 /// Why 32-bit coordinates or unrolled phases cannot serve the problem; empty when they can.
 std::string reject_extents(const Problem& problem) {
     const Extents in = in_extents(problem), out = out_extents(problem), stride = out_stride(problem);
+    // More than any GPU has memory for. Whatever is counted below, with tiles that are not full and weights that are
+    // packed once for each rotation, is then far from the end of 64 bits.
+    constexpr int64_t kMostElements = int64_t{1} << 38;
+    if (std::max({problem.src_elements(), problem.dst_elements(), problem.weight_elements()}) >= kMostElements)
+        return "takes tensors of fewer than 2^38 elements, got " + problem.str();
     constexpr int64_t kLimit = int64_t{1} << 30;
     if (out[1] * out[2] >= kLimit || out[0] >= kLimit || in[1] * in[2] >= kLimit || in[0] * problem.batch >= kLimit)
         return "takes slices of fewer than 2^30 voxels, got " + str(in) + " to " + str(out);
@@ -30,6 +35,9 @@ std::string reject_extents(const Problem& problem) {
     constexpr int64_t kMostTaps = 92; // those of one k step and 32 channels are less than 99 KiB of shared memory
     if (problem.kernel[1] * problem.kernel[2] > kMostTaps)
         return "takes at most " + std::to_string(kMostTaps) + " taps in a plane, got kernel " + str(problem.kernel);
+    constexpr int64_t kMostDepthTaps = 512; // each is a table's entry; the streamed form has slots for a few dozen
+    if (problem.kernel[0] > kMostDepthTaps)
+        return "takes at most " + std::to_string(kMostDepthTaps) + " taps along d, got kernel " + str(problem.kernel);
     constexpr int64_t kMostPhases = 64;
     if (std::max({stride[0], stride[1], stride[2]}) > kMostPhases || stride[0] * stride[1] * stride[2] > kMostPhases)
         return "takes at most 64 phases, got stride " + str(stride);

@@ -114,6 +114,7 @@ std::vector<TapGroup> cut_into_groups(const PlaneTables& tables, int64_t groups)
 } // namespace
 
 DepthTables::DepthTables(const Axis& axis, Form form) : slots(0), rotations(1) {
+    constexpr int64_t kMostRing = 32; // slots of 8 channels in a product of 256 columns
     for (size_t phase = 0; phase < axis.phases.size(); ++phase) {
         const std::vector<AxisTap>& of_phase = axis.phases[phase].taps;
         // A slice finishes the phases without taps when it finishes the earliest ones.
@@ -122,7 +123,8 @@ DepthTables::DepthTables(const Axis& axis, Form form) : slots(0), rotations(1) {
             ring.shift_max = of_phase.front().shift;
             ring.shift_min = of_phase.back().shift;
             ring.length = ring.shift_max - ring.shift_min + 1;
-            rotations = std::lcm(rotations, ring.length);
+            // Longer rings have no config, and their multiples might not fit in 64 bits.
+            if (ring.length <= kMostRing) rotations = std::lcm(rotations, ring.length);
         }
         slots += ring.length;
         rings.push_back(ring);

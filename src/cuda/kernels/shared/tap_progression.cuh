@@ -34,7 +34,17 @@ constexpr int64_t inverse_modulo(int64_t value, int64_t modulus) {
         factor = next_factor;
         next_factor = later_factor;
     }
-    return (factor % modulus + modulus) % modulus;
+    return factor < 0 ? factor + modulus : factor;
+}
+
+/// a · b modulo `modulus`, for a and b below it. Kernels take moduli below 2³¹ alone; the host takes all.
+constexpr int64_t multiply_modulo(int64_t a, int64_t b, int64_t modulus) {
+#ifdef __CUDACC_RTC__
+    return a * b % modulus;
+#else
+    __extension__ using Wide = __int128;
+    return static_cast<int64_t>(Wide(a) * b % modulus);
+#endif
 }
 
 /// fwd: output o meets the taps j with s · i = o + p − j · d for an i inside src. With g = gcd(s, d) and t = o + p
@@ -56,9 +66,10 @@ struct FwdTaps {
         const int64_t step = tap_step(), back = in_back();
         const int64_t reach = output + padding;
         const int64_t phase = reach % stride;
-        const int64_t first = phase / gcd * inverse % step;
+        const int64_t first = multiply_modulo(phase / gcd, inverse, step);
+        if (phase % gcd != 0 || first >= kernel) return {0, 0, 0};
         const int64_t src = (reach - first * dilation) / stride;
-        if (phase % gcd != 0 || first >= kernel || src < 0) return {0, 0, 0};
+        if (src < 0) return {0, 0, 0};
         const int64_t skipped = src < src_extent ? 0 : (src - src_extent) / back + 1;
         const int64_t in_kernel = (kernel - 1 - first) / step, in_src = src / back;
         const int64_t last = in_kernel < in_src ? in_kernel : in_src;

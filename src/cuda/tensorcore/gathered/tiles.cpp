@@ -12,6 +12,7 @@ namespace tconv3d::cuda::tensorcore {
 namespace {
 
 constexpr int64_t kMostColumns = 256;  // of a wgmma
+constexpr int64_t kMostBox = 256;      // elements of a TMA box along a dimension
 constexpr int64_t kMostUnrolled = 230; // products of a stage
 
 /// Registers of a thread for accumulators: beside them it needs the offsets of what it stores.
@@ -89,7 +90,7 @@ void set_vectors(Config& config, const Problem& problem) {
 
 /// Sets the staged plane; false where TMA does not take it, or 32 bits do not count its output slices.
 bool set_plane(Config& config, const Problem& problem, const TapTables& tables) {
-    constexpr int64_t kMostBox = 256, kMostSlices = int64_t{1} << 30;
+    constexpr int64_t kMostSlices = int64_t{1} << 30;
     StagedPlane& plane = config.plane;
     const bool whole_rows = config.tile.w >= tables.q_count[2] && !plane.interleaved;
     plane.tail = whole_rows ? std::max<int64_t>(-tables.shift_min[2], 0) : 0;
@@ -130,6 +131,11 @@ public:
     void consider_interleaved(Config config) const;
 
 private:
+    /// Each has a position, and an accumulator for it, in each of its rows.
+    int64_t most_images() const {
+        constexpr int64_t kMostAccumulators = 2 * 160;
+        return std::min(problem_.batch, kMostAccumulators + 1);
+    }
     void consider_retained(Config config) const;
     void consider_stored(Config config) const;
     void consider(Config config) const;
@@ -201,14 +207,13 @@ void GatheredConfigs::consider_rows(Config config) const {
         tile.w = cut == 1 ? columns : round_up(cuts(columns, cut), 4);
         if (cuts(columns, tile.w) != cut) continue;
         tile.images = 1;
-        tile.h = 0;
-        for (int64_t tiles = rows; tiles >= 1; --tiles) {
-            if (cuts(rows, tiles) == tile.h) continue;
-            tile.h = cuts(rows, tiles);
-            consider(config);
+        for (tile.h = 1; tile.h <= std::min(rows, kMostBox); ++tile.h) {
+            // Heights that divide the rows equally, as far as may be.
+            if (cuts(rows, cuts(rows, tile.h)) == tile.h) consider(config);
         }
         if (cut > 1) continue;
-        for (tile.images = 2; tile.images <= problem_.batch; ++tile.images) consider(config);
+        tile.h = rows;
+        for (tile.images = 2; tile.images <= most_images(); ++tile.images) consider(config);
     }
 }
 
@@ -219,7 +224,7 @@ void GatheredConfigs::consider_interleaved(Config config) const {
     config.tile.w = 8;
     config.tile.h = tables_.q_count[1];
     int64_t& images = config.tile.images;
-    for (images = 1; images <= problem_.batch; ++images) consider(config);
+    for (images = 1; images <= most_images(); ++images) consider(config);
 }
 
 } // namespace
