@@ -51,17 +51,27 @@ struct Kept {
         : src(list[0]), weight(list[1]), bias(list[2]), saved(list[3]), operands(list.begin() + 4, list.end()) {}
 };
 
+/// Residuals in the size of dst, to which they broadcast.
+variable_list in_size_of(const at::Tensor& dst, const variable_list& operands) {
+    variable_list expanded;
+    for (const at::Tensor& operand : operands)
+        expanded.push_back(operand.dim() == 1 ? operand : operand.expand_symint(dst.sym_sizes()));
+    return expanded;
+}
+
+/// `operands` are those that were kept, in the size of grad_dst.
 std::tuple<at::Tensor, variable_list> grad_through_epilogue(const at::Tensor& grad_dst, const Kept& kept,
-                                                            const Geometry& geometry, const std::string& text) {
+                                                            const variable_list& operands, const Geometry& geometry,
+                                                            const std::string& text) {
     if (!at::GradMode::is_enabled()) {
         // An op's tensor must be defined to be traced.
         const at::Tensor saved = kept.saved.defined() ? kept.saved : grad_dst.new_empty({0});
-        return epilogue_bwd(grad_dst, saved, text, kept.operands);
+        return epilogue_bwd(grad_dst, saved, text, operands);
     }
     // The backward of a backward needs the preactivation with its history.
     const OptionalTensor bias = kept.bias.defined() ? OptionalTensor(kept.bias) : OptionalTensor();
     const at::Tensor preactivation = fwd(kept.src, kept.weight, bias, geometry, "", {});
-    return differentiable_epilogue_bwd(grad_dst, preactivation, parse(text), kept.operands);
+    return differentiable_epilogue_bwd(grad_dst, preactivation, parse(text), operands);
 }
 
 class Fwd : public torch::autograd::Function<Fwd> {
@@ -103,7 +113,12 @@ public:
         // The layout of all gradients follows the call's, whatever layout the incoming one has.
         at::Tensor grad = in_format(grads[0], channels_last);
         variable_list grad_operands;
-        if (!text.empty()) std::tie(grad, grad_operands) = grad_through_epilogue(grad, kept, geometry, text);
+        if (!text.empty()) {
+            const variable_list operands = in_size_of(grad, kept.operands);
+            std::tie(grad, grad_operands) = grad_through_epilogue(grad, kept, operands, geometry, text);
+            for (size_t i = 0; i < grad_operands.size(); ++i)
+                grad_operands[i] = grad_operands[i].sum_to_size_symint(kept.operands[i].sym_sizes());
+        }
 
         at::Tensor grad_src, grad_weight, grad_bias;
         const bool needs_bias = has_bias && ctx->needs_input_grad(2);

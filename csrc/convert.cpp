@@ -74,8 +74,8 @@ Extents src_of(Problem problem, const Extents& dst) {
 
 void check_grad_dst(const Problem& problem, const at::Tensor& grad_dst) {
     const std::vector<int64_t> expected = dst_sizes(problem);
-    TORCH_CHECK(grad_dst.sizes() == expected, text("expected grad_dst of size ", at::IntArrayRef(expected), " for ",
-                                                   problem.str(), ", but got grad_dst of size ", grad_dst.sizes()));
+    TORCH_CHECK(grad_dst.sizes() == expected, text("expected grad_output of size ", at::IntArrayRef(expected), " for ",
+                                                   problem.str(), ", but got grad_output of size ", grad_dst.sizes()));
 }
 
 void check_operand_kinds(at::TensorList operands, const at::Tensor& like) {
@@ -84,12 +84,20 @@ void check_operand_kinds(at::TensorList operands, const at::Tensor& like) {
                         like);
 }
 
+bool broadcasts_to(at::IntArrayRef sizes, at::IntArrayRef expected) {
+    if (sizes.size() != expected.size()) return false;
+    for (size_t i = 0; i < sizes.size(); ++i)
+        if (sizes[i] != 1 && sizes[i] != expected[i]) return false;
+    return true;
+}
+
 void check_operand_size(const Step& step, const at::Tensor& operand, const Problem& problem) {
-    const std::vector<int64_t> expected =
-        takes_channel(step.kind) ? std::vector<int64_t>{problem.dst_channels} : dst_sizes(problem);
-    TORCH_CHECK(operand.sizes() == expected,
-                text("expected operand ", step.operand, " of the epilogue (", name(step.kind), ") to have size ",
-                     at::IntArrayRef(expected), ", but got size ", operand.sizes()));
+    const bool channel = takes_channel(step.kind);
+    const std::vector<int64_t> expected = channel ? std::vector<int64_t>{problem.dst_channels} : dst_sizes(problem);
+    TORCH_CHECK(channel ? operand.sizes() == expected : broadcasts_to(operand.sizes(), expected),
+                text("expected operand ", step.operand, " of the epilogue (", name(step.kind), ") to ",
+                     channel ? "have" : "broadcast to", " size ", at::IntArrayRef(expected), ", but got size ",
+                     operand.sizes()));
 }
 
 } // namespace
@@ -116,8 +124,8 @@ void check_pair(const char* first_name, const at::Tensor& first, const char* sec
 }
 
 void check_fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias, at::TensorList operands) {
-    check_pair("src", src, "weight", weight);
-    if (bias.has_value() && bias->defined()) check_same_kind("bias", *bias, "src", src);
+    check_pair("input", src, "weight", weight);
+    if (bias.has_value() && bias->defined()) check_same_kind("bias", *bias, "input", src);
     check_operand_kinds(operands, src);
 }
 
@@ -125,8 +133,8 @@ Problem fwd_problem(const at::Tensor& src, const at::Tensor& weight, const Optio
                     const Geometry& geometry) {
     check_fwd(src, weight, bias, {});
     TORCH_CHECK(src.size(1) == weight.size(0),
-                text("expected src to have ", weight.size(0), " channels for a weight of size ", weight.sizes(),
-                     ", but got src of size ", src.sizes()));
+                text("expected input to have ", weight.size(0), " channels for a weight of size ", weight.sizes(),
+                     ", but got input of size ", src.sizes()));
     Problem problem = with_geometry(geometry, src, weight);
     problem.direction = Direction::fwd;
     problem.batch = src.size(0);
@@ -142,7 +150,7 @@ Problem fwd_problem(const at::Tensor& src, const at::Tensor& weight, const Optio
 }
 
 Problem bwd_data_problem(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
-    check_pair("grad_dst", grad_dst, "weight", weight);
+    check_pair("grad_output", grad_dst, "weight", weight);
     Problem problem = with_geometry(geometry, grad_dst, weight);
     problem.direction = Direction::bwd_data;
     problem.batch = grad_dst.size(0);
@@ -157,7 +165,7 @@ Problem bwd_data_problem(const at::Tensor& grad_dst, const at::Tensor& weight, c
 
 Problem bwd_weight_problem(const at::Tensor& src, const at::Tensor& grad_dst, at::IntArrayRef kernel,
                            const Geometry& geometry) {
-    check_pair("src", src, "grad_dst", grad_dst);
+    check_pair("input", src, "grad_output", grad_dst);
     Problem problem = with_geometry(geometry, src, grad_dst);
     problem.direction = Direction::bwd_weight;
     problem.batch = src.size(0);
@@ -171,7 +179,7 @@ Problem bwd_weight_problem(const at::Tensor& src, const at::Tensor& grad_dst, at
 }
 
 Problem epilogue_problem(const at::Tensor& grad_dst) {
-    check_rank("grad_dst", grad_dst);
+    check_rank("grad_output", grad_dst);
     Problem problem;
     problem.dtype = dtype(grad_dst);
     problem.layout = layout(common_format(grad_dst, grad_dst));
@@ -204,8 +212,8 @@ Epilogue checked_epilogue(Text text, at::TensorList operands, const Problem& pro
 
 void check_saved(const at::Tensor& saved, const Epilogue& epilogue, const at::Tensor& grad_dst) {
     if (epilogue.saved() == Saved::nothing) return;
-    check_same_kind("saved", saved, "grad_dst", grad_dst);
-    TORCH_CHECK(saved.sizes() == grad_dst.sizes(), text("expected saved to have the size of grad_dst, ",
+    check_same_kind("saved", saved, "grad_output", grad_dst);
+    TORCH_CHECK(saved.sizes() == grad_dst.sizes(), text("expected saved to have the size of grad_output, ",
                                                         grad_dst.sizes(), ", but got size ", saved.sizes()));
 }
 

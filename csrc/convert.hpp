@@ -7,7 +7,8 @@
 #include "tconv3d/epilogue.hpp"
 #include "tconv3d/problem.hpp"
 
-/// From tensors to problems, and back to the sizes of tensors. Bad tensors are errors that name them.
+/// From tensors to problems, and back to the sizes of tensors. Bad tensors are errors that name them as PyTorch's users
+/// do: input and grad_output for what is src and grad_dst below.
 namespace tconv3d::ops {
 
 /// The output rule of PyTorch's convolutions: channels_last_3d when either tensor has its strides; never in float64.
@@ -29,7 +30,7 @@ Problem bwd_weight_problem(const at::Tensor& src, const at::Tensor& grad_dst, at
 Problem epilogue_problem(const at::Tensor& grad_dst);
 
 Epilogue parsed_epilogue(Text text);
-/// The chain's tensors fit the problem's dst; `like` has their dtype and device.
+/// The chain's tensors fit the problem's dst, residuals by broadcasting; `like` has their dtype and device.
 void check_operands(const Epilogue& epilogue, at::TensorList operands, const Problem& problem, const at::Tensor& like);
 /// Both of these.
 Epilogue checked_epilogue(Text text, at::TensorList operands, const Problem& problem, const at::Tensor& like);

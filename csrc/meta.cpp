@@ -58,7 +58,7 @@ at::Tensor fwd_meta(const at::Tensor& src, const at::Tensor& weight, const Optio
     const at::MemoryFormat dst_format = common_format(src, weight);
     if (!have_known_sizes({src, weight, bias.value_or(at::Tensor())}) || !have_known_sizes(operands)) {
         TORCH_CHECK(src.sym_size(1) == weight.sym_size(0),
-                    text("expected src to have ", weight.sym_size(0), " channels, but got ", src.sym_size(1)));
+                    text("expected input to have ", weight.sym_size(0), " channels, but got ", src.sym_size(1)));
         return make_symbolic(symbolic_dst_sizes(src, weight, geometry), src, dst_format);
     }
     const Problem problem = fwd_problem(src, weight, bias, geometry);
@@ -75,7 +75,7 @@ std::tuple<at::Tensor, at::Tensor> fwd_saved_meta(const at::Tensor& src, const a
 }
 
 at::Tensor bwd_data_meta(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
-    check_pair("grad_dst", grad_dst, "weight", weight);
+    check_pair("grad_output", grad_dst, "weight", weight);
     const at::MemoryFormat src_format = common_format(grad_dst, weight);
     if (!have_known_sizes({grad_dst, weight}))
         return make_symbolic(symbolic_src_sizes(grad_dst, weight, geometry), grad_dst, src_format);
@@ -85,7 +85,7 @@ at::Tensor bwd_data_meta(const at::Tensor& grad_dst, const at::Tensor& weight, c
 std::tuple<at::Tensor, at::Tensor> bwd_weight_meta(const at::Tensor& src, const at::Tensor& grad_dst,
                                                    c10::SymIntArrayRef kernel, const Geometry& geometry,
                                                    bool with_bias) {
-    check_pair("src", src, "grad_dst", grad_dst);
+    check_pair("input", src, "grad_output", grad_dst);
     const auto known_kernel = c10::asIntArrayRefSlowOpt(kernel);
     if (have_known_sizes({src, grad_dst}) && known_kernel.has_value())
         bwd_weight_problem(src, grad_dst, *known_kernel, geometry);

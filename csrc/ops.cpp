@@ -1,6 +1,9 @@
 #include "ops.hpp"
 #include "text.hpp"
 
+#include <cctype>
+#include <map>
+
 #include <ATen/core/dispatch/Dispatcher.h>
 
 namespace tconv3d::ops {
@@ -41,6 +44,26 @@ std::vector<int64_t> Geometry::packed() const {
 
 Geometry Geometry::unpacked(at::IntArrayRef packed) {
     return {packed.slice(0, 3), packed.slice(3, 3), packed.slice(6, 3), packed[12], packed.slice(9, 3)};
+}
+
+std::string in_pytorch_words(const std::string& message) {
+    static const std::map<std::string, std::string> kWords = {
+        {"src", "input"},           {"src_channels", "input channels"},
+        {"dst", "output"},          {"dst_channels", "output channels"},
+        {"grad_src", "grad_input"}, {"grad_dst", "grad_output"},
+    };
+    const auto is_letter = [](char c) { return c == '_' || std::isalpha(static_cast<unsigned char>(c)) != 0; };
+    std::string translated;
+    for (size_t begin = 0; begin < message.size();) {
+        size_t end = begin;
+        while (end < message.size() && is_letter(message[end])) ++end;
+        if (end == begin) end = begin + 1;
+        const std::string word = message.substr(begin, end - begin);
+        const auto found = kWords.find(word);
+        translated += found == kWords.end() ? word : found->second;
+        begin = end;
+    }
+    return translated;
 }
 
 Extents extents(const char* argument, at::IntArrayRef values) {

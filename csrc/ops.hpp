@@ -53,13 +53,16 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight(const at::Tensor& src, const at::T
 std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd(const at::Tensor& grad_dst, const at::Tensor& saved,
                                                              Text epilogue, at::TensorList operands);
 
+/// The core's message with PyTorch's names of the arguments: input for src, output for dst.
+std::string in_pytorch_words(const std::string& message);
+
 /// Runs the body; bad input becomes PyTorch's RuntimeError.
 template <typename Body>
 auto translating_errors(Body&& body) {
     try {
         return body();
     } catch (const Error& error) {
-        TORCH_CHECK(false, error.what());
+        TORCH_CHECK(false, in_pytorch_words(error.what()));
     }
 }
 

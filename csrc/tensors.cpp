@@ -15,8 +15,9 @@ at::Tensor nothing(const at::Tensor& like) {
 std::vector<at::Tensor> dense(at::TensorList operands, const Problem& problem) {
     std::vector<at::Tensor> tensors;
     tensors.reserve(operands.size());
+    const std::vector<int64_t> sizes = operands.empty() ? std::vector<int64_t>() : dst_sizes(problem);
     for (const at::Tensor& operand : operands)
-        tensors.push_back(operand.dim() == 1 ? operand.contiguous() : operand.contiguous(format(problem)));
+        tensors.push_back(operand.dim() == 1 ? operand.contiguous() : operand.expand(sizes).contiguous(format(problem)));
     return tensors;
 }
 

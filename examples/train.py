@@ -59,8 +59,7 @@ def train(model: nn.Module) -> tuple[list[float], float]:
 def main() -> None:
     torch.manual_seed(0)
     model = decoder()
-    accelerated = copy.deepcopy(model)
-    print(tconv3d.accelerate(accelerated))
+    accelerated = tconv3d.accelerate(copy.deepcopy(model), verbose=True)
     for name, candidate in (("torch", model), ("tconv3d", accelerated)):
         losses, seconds = train(candidate)
         print(f"{name:8} loss {losses[0]:.5f} -> {losses[-1]:.5f} in {seconds:.2f} s")

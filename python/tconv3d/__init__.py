@@ -6,11 +6,14 @@
 torch.Size([1, 4, 8, 8, 8])
 """
 
-from . import _library
-from .accelerate import AccelerateReport, accelerate, disable, enable, is_enabled
+import warnings
+
+from . import _library, fallback
+from .accelerate import AccelerateReport, accelerate, report, restore
 from .epilogue import Epilogue
 from .functional import conv_transpose3d
 from .nn import ConvTranspose3d, LazyConvTranspose3d
+from .switch import disable, enable, is_enabled
 
 __version__ = "0.1.0"
 
@@ -23,7 +26,11 @@ __all__ = [
     "conv_transpose3d",
     "disable",
     "enable",
+    "fallback",
     "is_enabled",
+    "report",
+    "restore",
 ]
 
-_library.load()
+if _library.failure is not None:
+    warnings.warn(f"{_library.failure}\n`python -m tconv3d doctor` tells more.", stacklevel=2)

@@ -10,15 +10,16 @@ import torch
 
 #: One value for all spatial dimensions, or one each in the order d, h, w.
 Size3 = Union[int, Sequence[int]]
+#: stride, padding, output_padding, groups and dilation, in the order of PyTorch's operator.
+Parameters = tuple[Sequence[int], Sequence[int], Sequence[int], int, Sequence[int]]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _SMALL = 2**31
+_INT = frozenset((int,))
 
 
 def integer(name: str, value: Any, shown: Any = None) -> int:
     """`value` as a 64-bit integer. `shown` is what the message quotes when `value` is one of several."""
-    if type(value) is int and -_SMALL < value < _SMALL:  # on the path of every call
-        return value
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
     plain = isinstance(value, int) and not isinstance(value, bool)
@@ -28,17 +29,31 @@ def integer(name: str, value: Any, shown: Any = None) -> int:
     return number
 
 
-def triple(name: str, value: Any) -> list[int]:
+def parameters(stride: Any, padding: Any, output_padding: Any, groups: Any, dilation: Any) -> Parameters:
+    """The five arguments as the operators take them."""
+    # What modules pass, on the path of every call: tuples of three small integers.
+    if type(stride) is type(padding) is type(output_padding) is type(dilation) is tuple:
+        values = (*stride, *padding, *output_padding, *dilation, groups)
+        if (
+            len(stride) == len(padding) == len(output_padding) == len(dilation) == 3
+            and _INT.issuperset(map(type, values))
+            and -_SMALL < min(values)
+            and max(values) < _SMALL
+        ):
+            return stride, padding, output_padding, groups, dilation
+    return (
+        triple("stride", stride),
+        triple("padding", padding),
+        triple("output_padding", output_padding),
+        integer("groups", groups),
+        triple("dilation", dilation),
+    )
+
+
+def triple(name: str, value: Any) -> Sequence[int]:
     """One integer per spatial dimension from an integer or a sequence of one or three."""
-    # What modules and most callers pass, on the path of every call.
-    if type(value) is int:
-        return [integer(name, value)] * 3
-    if type(value) is tuple and len(value) == 3:
-        d, h, w = value
-        if type(d) is type(h) is type(w) is int and min(value) > -_SMALL and max(value) < _SMALL:
-            return [d, h, w]
     if not isinstance(value, (tuple, list)):
-        return [integer(name, value)] * 3
+        return (integer(name, value),) * 3
     numbers = [integer(name, each, value) for each in value]
     if len(numbers) not in (1, 3):
         raise RuntimeError(

@@ -1,4 +1,11 @@
-"""Which calls are tconv3d's, and why the others go to PyTorch's operator."""
+"""Which calls are tconv3d's, and why the others go to PyTorch's operator.
+
+>>> import torch
+>>> from tconv3d import fallback
+>>> fallback.reason(torch.randn(1, 2, 3, 3, 3), torch.randn(2, 2, 3, 3, 3))
+>>> fallback.reason(torch.ones(1, 2, 3, 3, 3, dtype=torch.int64), torch.randn(2, 2, 3, 3, 3))
+'input is int64; tconv3d computes in float32, float64, bfloat16, float16'
+"""
 
 from __future__ import annotations
 
@@ -10,22 +17,18 @@ from torch.autograd import forward_ad
 
 from . import _library
 
+__all__ = ["reason", "torch_conv_transpose3d"]
+
 #: PyTorch's own operator, whatever torch.nn.functional.conv_transpose3d is bound to (tconv3d.enable rebinds it).
 torch_conv_transpose3d = torch.conv_transpose3d
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _PLAIN = (Tensor, torch.nn.Parameter)
+_STRIDED = torch.strided
 
 
 def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: Sequence[Tensor] = ()) -> str | None:
-    """Why tconv3d leaves this call to PyTorch; None when it takes it.
-
-    >>> import torch
-    >>> from tconv3d import fallback
-    >>> fallback.reason(torch.randn(1, 2, 3, 3, 3), torch.randn(2, 2, 3, 3, 3))
-    >>> fallback.reason(torch.ones(1, 2, 3, 3, 3, dtype=torch.int64), torch.randn(2, 2, 3, 3, 3))
-    'input is int64; tconv3d computes in float32, float64, bfloat16, float16'
-    """
+    """Why tconv3d leaves this call to PyTorch; None when it takes it. `operands` are the tensors of an epilogue."""
     if torch._C._are_functorch_transforms_active():
         return "a torch.func transform (vmap, grad, jvp, …) is active"
     if forward_ad._current_level >= 0:
@@ -39,12 +42,33 @@ def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: 
     return None
 
 
+def is_plain(input: Tensor, weight: Tensor, bias: Tensor | None, operands: Sequence[Tensor]) -> bool:
+    """Whether the call is so usual that it is tconv3d's without further questions. This is on the path of every call:
+    where it says no, `reason` decides."""
+    dtype = input.dtype if type(input) in _PLAIN else None
+    return (
+        dtype in _DTYPES
+        and type(weight) in _PLAIN
+        and weight.dtype is dtype
+        and weight.layout is _STRIDED
+        and (bias is None or (type(bias) in _PLAIN and bias.dtype is dtype))
+        and input.layout is _STRIDED
+        and not input.is_nested
+        and (input.is_cpu or (input.is_cuda and _library.cuda_failure() is None))
+        and not torch._C._are_functorch_transforms_active()
+        and forward_ad._current_level < 0
+        and (not operands or all(map(_is_ours, operands)))
+        # A trace, which would warn about the question, is made with data.
+        and (torch.jit.is_tracing() or input.numel() != 0)
+    )
+
+
 def _is_ours(tensor: Tensor) -> bool:
-    """Whether `_tensor_reason` has nothing to say; this is on the path of every call."""
+    """Whether `_tensor_reason` has nothing to say."""
     return (
         (type(tensor) in _PLAIN or not _dispatches_itself(tensor))
         and tensor.dtype in _DTYPES
-        and tensor.layout is torch.strided
+        and tensor.layout is _STRIDED
         and not tensor.is_nested
         and (tensor.is_cpu or tensor.is_meta or (tensor.is_cuda and _library.cuda_failure() is None))
     )

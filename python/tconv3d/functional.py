@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from . import _library, fallback
-from ._arguments import Size3, integer, require_tensor, triple
-from .epilogue import Epilogue
+from . import _arguments, _library, fallback
+from ._activations import EpilogueLike, as_epilogue
+from ._arguments import Size3, require_tensor
+from .epilogue import Epilogue, Step
+
+_library.load()
+#: The operator, found once: the way through torch.ops takes longer than the checks below.
+_FWD = torch.ops.tconv3d.fwd.default if _library.failure is None else None
 
 
 def conv_transpose3d(
@@ -23,13 +29,14 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Size3 = 1,
     *,
-    epilogue: Epilogue | None = None,
+    epilogue: EpilogueLike | None = None,
 ) -> Tensor:
     """``torch.nn.functional.conv_transpose3d``, argument for argument, with an optional fused ``epilogue``.
 
-    ``input`` is (N, C_in, D, H, W) or (C_in, D, H, W), ``weight`` is (C_in, C_out / groups, kD, kH, kW). What tconv3d
-    does not implement (other types or devices, vmap, forward AD, …; see ``tconv3d.fallback``) is computed by
-    PyTorch's operator, followed by the epilogue in PyTorch's operators.
+    ``input`` is (N, C_in, D, H, W) or (C_in, D, H, W), ``weight`` is (C_in, C_out / groups, kD, kH, kW). ``epilogue``
+    is an ``Epilogue``, or an activation of PyTorch that it has a step for: ``nn.ReLU()``, ``F.silu``, an
+    ``nn.Sequential`` of such modules. What tconv3d does not implement (other types or devices, vmap, forward AD, …;
+    see ``tconv3d.fallback``) is computed by PyTorch's operator, followed by the epilogue in PyTorch's operators.
 
     >>> import torch, tconv3d
     >>> src, weight = torch.randn(1, 8, 4, 4, 4), torch.randn(8, 4, 3, 3, 3)
@@ -38,43 +45,47 @@ def conv_transpose3d(
     >>> chain = tconv3d.Epilogue().clamp(min=0.0).div(2.0)
     >>> bool((tconv3d.conv_transpose3d(src, weight, epilogue=chain) >= 0).all())
     True
+    >>> bool((tconv3d.conv_transpose3d(src, weight, epilogue=torch.nn.ReLU()) >= 0).all())
+    True
     """
-    operands = _operands(epilogue)
-    if has_torch_function((input, weight, bias, *operands)):
-        arguments = (input, weight, bias, stride, padding, output_padding, groups, dilation)
-        return _overridden((input, weight, bias, *operands), arguments, epilogue)
-    require_tensor("input", input)
-    require_tensor("weight", weight)
-    if bias is not None:
-        require_tensor("bias", bias)
-    parameters = (
-        triple("stride", stride),
-        triple("padding", padding),
-        triple("output_padding", output_padding),
-        integer("groups", groups),
-        triple("dilation", dilation),
-    )
-    if fallback.reason(input, weight, bias, operands) is not None:
-        dst = fallback.torch_conv_transpose3d(input, weight, bias, *parameters)
-        return dst if epilogue is None else epilogue(dst)
-
-    _library.require()
-    _check_shape(input)
-    text = "" if epilogue is None else epilogue.text
-    if input.dim() == 5:
-        return torch.ops.tconv3d.fwd.default(input, weight, bias, *parameters, text, operands)  # type: ignore[no-any-return]
-    batched = [operand if operand.dim() == 1 else operand.unsqueeze(0) for operand in operands]
-    return torch.ops.tconv3d.fwd.default(  # type: ignore[no-any-return]
-        input.unsqueeze(0), weight, bias, *parameters, text, batched
-    ).squeeze(0)
-
-
-def _operands(epilogue: Epilogue | None) -> list[Tensor]:
+    parameters = (stride, padding, output_padding, groups, dilation)
     if epilogue is None:
-        return []
-    if not isinstance(epilogue, Epilogue):
-        raise TypeError(f"conv_transpose3d(): argument 'epilogue' must be tconv3d.Epilogue, not {epilogue!r}")
-    return list(epilogue.operands)
+        return call(input, weight, bias, parameters)
+    chain = as_epilogue(epilogue, "conv_transpose3d(): argument 'epilogue'")
+    return call(input, weight, bias, parameters, chain.steps, chain.text, chain.bound_operands())
+
+
+def call(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    parameters: tuple[Size3, Size3, Size3, int, Size3],
+    steps: tuple[Step, ...] = (),
+    text: str = "",
+    operands: Sequence[Tensor] = (),
+) -> Tensor:
+    """`conv_transpose3d` with stride, padding, output_padding, groups and dilation in `parameters`, and the epilogue
+    in parts, so that a module makes its text once."""
+    if has_torch_function((input, weight, bias, *operands)):
+        return _overridden(input, weight, bias, parameters, steps, text, operands)
+    checked = _arguments.parameters(*parameters)
+    if not fallback.is_plain(input, weight, bias, operands):
+        _require_tensors(input, weight, bias)
+        if fallback.reason(input, weight, bias, operands) is not None:
+            return by_pytorch(input, weight, bias, checked, steps, text, operands)
+        _check_shape(input)
+    _library.require()
+    rank = input.dim()
+    if rank != 5 and rank != 4:
+        _check_shape(input)
+    if operands:
+        operands = [
+            _in_five_dimensions(operand, rank) if step.takes_residual else operand
+            for step, operand in zip((step for step in steps if step.takes_operand), operands)
+        ]
+    if rank == 5:
+        return _FWD(input, weight, bias, *checked, text, operands)
+    return _FWD(input.unsqueeze(0), weight, bias, *checked, text, operands).squeeze(0)
 
 
 def _check_shape(input: Tensor) -> None:
@@ -87,8 +98,50 @@ def _check_shape(input: Tensor) -> None:
         raise RuntimeError(f"Expected input with voxels to conv_transpose3d, but got size: {list(input.shape)}")
 
 
-def _overridden(relevant: tuple[Any, ...], arguments: tuple[Any, ...], epilogue: Epilogue | None) -> Tensor:
+def _require_tensors(input: Any, weight: Any, bias: Any) -> None:
+    require_tensor("input", input)
+    require_tensor("weight", weight)
+    if bias is not None:
+        require_tensor("bias", bias)
+
+
+def _in_five_dimensions(residual: Tensor, rank: int) -> Tensor:
+    """With the dimensions of size 1 that broadcasting to an output of `rank` dimensions and a batch adds."""
+    missing = 5 - residual.dim()
+    if residual.dim() > rank:
+        raise RuntimeError(
+            f"expected a residual of the epilogue to broadcast to the output's {rank} dimensions, but its size is "
+            f"{list(residual.shape)}"
+        )
+    return residual if missing == 0 else residual[(None,) * missing]
+
+
+def by_pytorch(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    parameters: tuple[Any, ...],
+    steps: tuple[Step, ...] = (),
+    text: str = "",
+    operands: Sequence[Tensor] = (),
+) -> Tensor:
+    """`call` in PyTorch's operators."""
+    dst = fallback.torch_conv_transpose3d(input, weight, bias, *parameters)
+    return Epilogue(steps, tuple(operands))(dst) if steps else dst
+
+
+def _overridden(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    parameters: tuple[Any, ...],
+    steps: tuple[Step, ...],
+    text: str,
+    operands: Sequence[Tensor],
+) -> Tensor:
     """Hands the call to the tensors' ``__torch_function__`` or to the active TorchFunctionMode."""
+    epilogue = Epilogue(steps, tuple(operands)) if steps else None
+    relevant, arguments = (input, weight, bias, *operands), (input, weight, bias, *parameters)
     try:
         dst: Tensor = handle_torch_function(conv_transpose3d, relevant, *arguments, epilogue=epilogue)
         return dst
@@ -96,8 +149,7 @@ def _overridden(relevant: tuple[Any, ...], arguments: tuple[Any, ...], epilogue:
         # A type that answers only for the functions it knows has never heard of ours, but may know PyTorch's.
         if not str(error).startswith("no implementation found for"):
             raise
-    dst = fallback.torch_conv_transpose3d(*arguments)
-    return dst if epilogue is None else epilogue(dst)
+    return by_pytorch(input, weight, bias, parameters, steps, text, operands)
 
 
 # TorchScript, which cannot compile a choice made in Python, compiles calls without an epilogue as PyTorch's operator.

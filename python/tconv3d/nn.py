@@ -4,33 +4,49 @@
 # mypy: disable-error-code="arg-type, attr-defined"
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
+from ._activations import EpilogueLike, as_epilogue
 from ._arguments import Size3
 from .epilogue import Epilogue, Step
-from .functional import conv_transpose3d
+from .functional import by_pytorch, call
+
+if TYPE_CHECKING:
+    from ._fusion import FoldedNorm
 
 
 class ConvTranspose3d(nn.ConvTranspose3d):
     """``torch.nn.ConvTranspose3d`` computed by tconv3d, with an optional fused ``epilogue``.
 
-    Same constructor, parameters, ``state_dict`` and ``forward``. Tensors of the epilogue become part of the module:
-    parameters are registered as parameters, other tensors as buffers, named ``epilogue_0``, ``epilogue_1``, ….
+    Same constructor, parameters, ``state_dict`` and ``forward``. ``epilogue`` is an ``Epilogue``, or an activation of
+    PyTorch that it has a step for, as in ``tconv3d.conv_transpose3d``. Tensors of the epilogue become part of the
+    module: parameters are registered as parameters, other tensors as buffers, named ``epilogue_0``, ``epilogue_1``, ….
+    Open steps get their tensors with each call, as ``operands``.
 
     >>> import torch, tconv3d
-    >>> up = tconv3d.ConvTranspose3d(8, 4, 3, stride=2, epilogue=tconv3d.Epilogue().relu())
+    >>> up = tconv3d.ConvTranspose3d(8, 4, 3, stride=2, epilogue=torch.nn.ReLU())
     >>> up
     ConvTranspose3d(8, 4, kernel_size=(3, 3, 3), stride=(2, 2, 2), epilogue=Epilogue().relu())
     >>> up(torch.randn(2, 8, 4, 4, 4), output_size=(10, 10, 10)).shape
     torch.Size([2, 4, 10, 10, 10])
+    >>> up = tconv3d.ConvTranspose3d(8, 4, 2, stride=2, epilogue=tconv3d.Epilogue().residual_add().relu())
+    >>> up(torch.randn(2, 8, 4, 4, 4), operands=[torch.randn(2, 4, 8, 8, 8)]).shape
+    torch.Size([2, 4, 8, 8, 8])
     """
 
-    # On the class, so that a module whose class was changed to this one (tconv3d.accelerate) has it too. Not
-    # annotated, because TorchScript evaluates the annotations of a class and does not know this one.
+    # On the class, so that a module whose class was changed to this one (tconv3d.accelerate) has them too. Not
+    # annotated, because TorchScript evaluates the annotations of a class and does not know these.
     _epilogue_steps = cast("tuple[Step, ...] | None", None)
+    _epilogue_text = ""
+    #: The attribute that holds the tensor of each step that has one; None for an open step.
+    _epilogue_names = cast("tuple[str | None, ...]", ())
+    #: What tconv3d.accelerate(fuse=True) computes behind the epilogue in eval mode.
+    _folded = cast("FoldedNorm | None", None)
+    #: Whether PyTorch's operator computes on the CPU, because tconv3d.accelerate expects it to be faster there.
+    _leaves_cpu = False
     __jit_unused_properties__: ClassVar[list[str]] = ["epilogue"]
 
     def __init__(
@@ -48,53 +64,86 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         device: Any = None,
         dtype: Any = None,
         *,
-        epilogue: Epilogue | None = None,
+        epilogue: EpilogueLike | None = None,
     ) -> None:
         channels, spatial = (in_channels, out_channels), (kernel_size, stride, padding, output_padding)
         super().__init__(*channels, *spatial, groups, bias, dilation, padding_mode, device, dtype)
         self.epilogue = epilogue
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # nn.Module would register an activation module as a submodule and never ask the property.
+        if name == "epilogue":
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
 
     @property
     def epilogue(self) -> Epilogue | None:
         """The chain, with the module's present tensors (moved, loaded and trained with it)."""
         if self._epilogue_steps is None:
             return None
-        count = sum(step.takes_operand for step in self._epilogue_steps)
-        return Epilogue(self._epilogue_steps, tuple(getattr(self, _operand_name(i)) for i in range(count)))
+        tensors = (None if name is None else getattr(self, name) for name in self._epilogue_names)
+        return Epilogue(self._epilogue_steps, tuple(tensors))
 
     @epilogue.setter
-    def epilogue(self, epilogue: Epilogue | None) -> None:
-        if epilogue is not None and not isinstance(epilogue, Epilogue):
-            raise TypeError(f"ConvTranspose3d: epilogue must be tconv3d.Epilogue, not {epilogue!r}")
-        before = self.epilogue
-        for index in range(len(before.operands) if before is not None else 0):
-            delattr(self, _operand_name(index))
-        self._epilogue_steps = None if epilogue is None else epilogue.steps
-        for index, operand in enumerate(epilogue.operands if epilogue is not None else ()):
+    def epilogue(self, epilogue: EpilogueLike | None) -> None:
+        chain = None if epilogue is None else as_epilogue(epilogue, "ConvTranspose3d: epilogue")
+        for name in self._epilogue_names:
+            if name is not None:
+                delattr(self, name)
+        operands = () if chain is None else chain.operands
+        self._epilogue_steps = None if chain is None else chain.steps
+        self._epilogue_text = "" if chain is None else chain.text
+        self._epilogue_names = tuple(None if each is None else f"epilogue_{i}" for i, each in enumerate(operands))
+        for name, operand in zip(self._epilogue_names, operands):
             if isinstance(operand, nn.Parameter):
-                self.register_parameter(_operand_name(index), operand)
-            else:
-                self.register_buffer(_operand_name(index), operand)
+                self.register_parameter(cast(str, name), operand)
+            elif operand is not None:
+                self.register_buffer(cast(str, name), operand)
 
-    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        output_padding = self._output_padding(
-            input, output_size, self.stride, self.padding, self.kernel_size, 3, self.dilation
-        )
+    def forward(
+        self, input: Tensor, output_size: list[int] | None = None, operands: list[Tensor] | None = None
+    ) -> Tensor:
+        """The transposed convolution of `input`; `operands` are the tensors of the epilogue's open steps."""
+        output_padding = self.output_padding
+        if output_size is not None:
+            output_padding = self._output_padding(
+                input, output_size, self.stride, self.padding, self.kernel_size, 3, self.dilation
+            )
         weight, bias, stride, padding = self.weight, self.bias, self.stride, self.padding
         if torch.jit.is_scripting():
             # TorchScript gets PyTorch's operator. It cannot hold the steps of a chain as an attribute: naming them here
             # lets the compilation of a module with an epilogue fail instead of forgetting it.
             assert self._epilogue_steps is None
+            assert operands is None
             return torch.conv_transpose3d(
                 input, weight, bias, stride, padding, output_padding, self.groups, self.dilation
             )
-        return conv_transpose3d(
-            input, weight, bias, stride, padding, output_padding, self.groups, self.dilation, epilogue=self.epilogue
-        )
+        parameters = (stride, padding, output_padding, self.groups, self.dilation)
+        compute = by_pytorch if self._leaves_cpu and getattr(input, "is_cpu", False) else call
+        if self._epilogue_steps is None and self._folded is None and operands is None:
+            return compute(input, weight, bias, parameters)
+        return compute(input, weight, bias, parameters, *self._chain(operands))
 
     def extra_repr(self) -> str:
+        """The arguments that are not defaults, as PyTorch shows them, and the epilogue."""
         text: str = super().extra_repr()  # type: ignore[no-untyped-call]
-        return text if self._epilogue_steps is None else f"{text}, epilogue={self.epilogue!r}"
+        if self._epilogue_steps is not None:
+            text += f", epilogue={self.epilogue!r}"
+        return text if self._folded is None else f"{text}, in eval mode {self._folded!r}"
+
+    def _chain(self, given: list[Tensor] | Tensor | None) -> tuple[tuple[Step, ...], str, list[Tensor]]:
+        """All that is computed behind the convolution: its steps, their text and their tensors."""
+        steps, text = self._epilogue_steps or (), self._epilogue_text
+        if given is not None or None in self._epilogue_names:
+            brought = () if given is None else (given,) if isinstance(given, Tensor) else given
+            tensors = (self.epilogue or Epilogue()).bind(*brought).bound_operands()
+        else:
+            tensors = [getattr(self, cast(str, name)) for name in self._epilogue_names]
+        if self._folded is not None and self._folded.applies():
+            steps, text = (*steps, *self._folded.steps), f"{text} {self._folded.text}"
+            tensors += self._folded.tensors(self.weight.dtype)
+        return steps, text, tensors
 
 
 class LazyConvTranspose3d(nn.LazyConvTranspose3d, ConvTranspose3d):  # type: ignore[misc]
@@ -110,10 +159,6 @@ class LazyConvTranspose3d(nn.LazyConvTranspose3d, ConvTranspose3d):  # type: ign
 
     cls_to_become = ConvTranspose3d
 
-    def __init__(self, *args: Any, epilogue: Epilogue | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, epilogue: EpilogueLike | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.epilogue = epilogue
-
-
-def _operand_name(index: int) -> str:
-    return f"epilogue_{index}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -82,3 +83,10 @@ def differences(actual: Results, exact: Results) -> list[str]:
                 f"{name}: {len(wrong)} of {want.numel()} differ, first at {first}: {got[first]}, not {want[first]}"
             )
     return lines
+
+
+def ours_ran(function: Callable[..., Any], *arguments: Tensor) -> bool:
+    """Whether a call reached torch.ops.tconv3d."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        function(*arguments)
+    return any(event.key == "tconv3d::fwd" for event in profile.key_averages())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,7 +11,7 @@ from torch import Tensor
 import chains
 from conftest import FORCED, force
 from oracle import DTYPES, LAYOUTS
-from tconv3d import Epilogue, conv_transpose3d
+from tconv3d import ConvTranspose3d, Epilogue, conv_transpose3d
 
 SRC, WEIGHT, BIAS = (2, 5, 3, 4, 17), (5, 7, 3, 2, 3), (7,)
 SETTINGS = {"stride": (1, 2, 2), "padding": (1, 0, 1)}
@@ -197,3 +198,116 @@ def test_chains_are_values() -> None:
     assert hash(base) == hash(Epilogue().relu())
     with pytest.raises(AttributeError):
         base.steps = ()  # type: ignore[misc]
+
+
+RESIDUALS = {"one value": (), "a row": (33,), "per channel": (7, 1, 1, 1), "per image": (2, 1, 1, 1, 1),
+             "a plane": (1, 1, 1, 8, 33), "whole": DST}  # fmt: skip
+
+
+@pytest.mark.parametrize("step", ["residual_add", "residual_mul"])
+@pytest.mark.parametrize("kind", RESIDUALS)
+def test_residuals_broadcast(kind: str, step: str) -> None:
+    """To the output's shape, with gradients of their own shape, of the first and second order."""
+    results = []
+    for fused in (True, False):
+        torch.manual_seed(2)
+        arguments, residual = tensors(torch.float64), torch.randn(RESIDUALS[kind], dtype=torch.float64)
+        leaves = [tensor.requires_grad_() for tensor in (*arguments, residual)]
+        epilogue = getattr(Epilogue().tanh(), step)(residual).silu()
+        if fused:
+            dst = conv_transpose3d(*arguments, **SETTINGS, epilogue=epilogue)
+        else:
+            x = F.conv_transpose3d(*arguments, **SETTINGS).tanh()
+            dst = F.silu(x + residual if step == "residual_add" else x * residual)
+        grads = torch.autograd.grad(dst.square().sum(), leaves, create_graph=True)
+        twice = torch.autograd.grad(sum(grad.square().sum() for grad in grads), leaves, retain_graph=True)
+        plain = torch.autograd.grad(dst.sum(), leaves)
+        assert plain[-1].shape == residual.shape
+        results.append([dst, *grads, *twice, *plain])
+    torch.testing.assert_close(*results, rtol=1e-8, atol=1e-8)
+
+
+def test_unbatched_residuals_broadcast() -> None:
+    src, weight = torch.randn(5, 3, 4, 4), torch.randn(5, 7, 2, 2, 2)
+    for shape in ((), (5,), (7, 1, 1, 1), (7, 4, 5, 5)):
+        epilogue = Epilogue().residual_add(torch.randn(shape))
+        torch.testing.assert_close(
+            conv_transpose3d(src, weight, epilogue=epilogue), F.conv_transpose3d(src, weight) + epilogue.operands[0]
+        )
+    with pytest.raises(RuntimeError, match=r"4 dimensions.*\[2, 7, 4, 5, 5\]"):
+        conv_transpose3d(src, weight, epilogue=Epilogue().residual_add(torch.randn(2, 7, 4, 5, 5)))
+
+
+def test_a_residual_never_enlarges_the_output() -> None:
+    """Neither in the operator nor in PyTorch's operators, which would broadcast both ways."""
+    src, weight = torch.randn(1, 5, 3, 4, 4), torch.randn(5, 7, 2, 2, 2)
+    epilogue = Epilogue().residual_add(torch.randn(2, 7, 4, 5, 5))
+    with pytest.raises(RuntimeError, match=r"broadcast to size \[1, 7, 4, 5, 5\], but got size \[2, 7, 4, 5, 5\]"):
+        conv_transpose3d(src, weight, epilogue=epilogue)
+    with pytest.raises(RuntimeError):
+        epilogue(F.conv_transpose3d(src, weight))
+
+
+def test_open_steps_get_their_tensors_at_the_call() -> None:
+    """A U-Net's skip connection, in the function and in the module; the other tensors stay the module's."""
+    src, weight, skip = torch.randn(2, 5, 3, 4, 4), torch.randn(5, 7, 2, 2, 2), torch.randn(2, 7, 4, 5, 5)
+    scale = torch.nn.Parameter(torch.randn(7))
+    chain = Epilogue().channel_mul(scale).residual_add().relu()
+    assert chain.is_open
+    assert eval(repr(Epilogue().residual_add().channel_mul())) == Epilogue().residual_add().channel_mul()
+    assert chain != chain.bind(skip)
+    expected = (F.conv_transpose3d(src, weight) * scale.view(-1, 1, 1, 1) + skip).relu()
+    torch.testing.assert_close(conv_transpose3d(src, weight, epilogue=chain.bind(skip)), expected)
+
+    module = ConvTranspose3d(5, 7, 2, bias=False, epilogue=chain)
+    assert list(module.state_dict()) == ["weight", "epilogue_0"]
+    module.load_state_dict({"weight": weight, "epilogue_0": scale})
+    for operands in ([skip], (skip,), skip):
+        torch.testing.assert_close(module(src, operands=operands), expected)
+    leaf = skip.clone().requires_grad_()
+    module(src, operands=[leaf]).sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.any()
+    torch.compiler.reset()
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(src, operands=[skip]), expected)
+
+
+def test_operands_that_are_missing_or_too_many() -> None:
+    src, skip = torch.randn(2, 5, 3, 4, 4), torch.randn(2, 7, 4, 5, 5)
+    chain = Epilogue().residual_add().channel_mul()
+    module = ConvTranspose3d(5, 7, 2, epilogue=chain)
+    for operands, count in (([skip], 1), (None, 0), ([skip, skip[0, :, 0, 0, 0], skip], 3)):
+        with pytest.raises(ValueError, match=f"takes 2 tensors at each call, but got {count}"):
+            module(src, operands=operands)
+    with pytest.raises(ValueError, match="one dimension"):
+        module(src, operands=[skip, skip])
+    with pytest.raises(TypeError, match="must be a tensor, not 3"):
+        module(src, operands=[skip, 3])
+    with pytest.raises(ValueError, match="takes 0 tensors"):
+        ConvTranspose3d(5, 7, 2)(src, operands=[skip])
+    with pytest.raises(ValueError, match=r"residual_add\(\).* without its tensor"):
+        conv_transpose3d(src, module.weight, epilogue=chain)
+
+
+NUMPY = {"float64": 0.5, "float32": 0.5, "float16": 0.5, "int64": 2, "int8": 2}
+
+
+@pytest.mark.parametrize("kind", NUMPY)
+def test_numpy_scalars_are_constants(kind: str) -> None:
+    value = getattr(numpy, kind)(NUMPY[kind])
+    for chain in (Epilogue().add(value), Epilogue().clamp(max=value), Epilogue().softplus(value, value)):
+        assert chain.text == chain.text.replace(repr(value), str(NUMPY[kind]))
+        assert all(type(constant) is float for step in chain.steps for _, constant in step.constants)
+    with pytest.raises(TypeError, match="must be a number"):
+        Epilogue().add(numpy.bool_(True))
+
+
+def test_infinite_bounds_bound_nothing() -> None:
+    infinity = float("inf")
+    assert Epilogue().clamp(0.0, infinity) == Epilogue().clamp(min=0.0)
+    assert Epilogue().clamp(-infinity, 2.0) == Epilogue().clamp(max=2.0)
+    assert Epilogue().relu().clamp(max=infinity) == Epilogue().relu()
+    for bounds in ({"min": infinity}, {"max": -infinity}, {"min": float("nan")}):
+        with pytest.raises(ValueError, match="finite"):
+            Epilogue().clamp(**bounds)

@@ -143,6 +143,18 @@ def test_mixed_devices(which: str) -> None:
     assert_mentions(error, bad.mentions)
 
 
+OURS = re.compile(r"\b(grad_)?(src|dst)")
+
+
+@pytest.mark.parametrize("bad", TABLE, ids=lambda bad: bad.kind)
+def test_arguments_have_the_names_that_the_user_gave_them(bad: Bad) -> None:
+    """`input` and `output`, where the core says src and dst."""
+    text = str(error_of(lambda: bad.call(conv_transpose3d)))
+    assert OURS.search(text) is None, text
+    if bad.kind.startswith("src ") or bad.kind.startswith("channels"):
+        assert "input" in text, text
+
+
 # Not tensors, or left to PyTorch.
 NOT_META = ("src is", "weight is", "bias is", "integer")
 META = [bad for bad in TABLE if not bad.kind.startswith(NOT_META)]
@@ -195,7 +207,9 @@ def with_epilogue(epilogue: Any) -> Callable[[], Tensor]:
 
 EPILOGUES: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
     "not an epilogue": (with_epilogue("relu"), TypeError, ("epilogue", "relu")),
-    "a function": (with_epilogue(torch.relu), TypeError, ("epilogue",)),
+    "a function without a step": (with_epilogue(torch.square), TypeError, ("epilogue", "square")),
+    "a module without a step": (with_epilogue(nn.Dropout()), TypeError, ("epilogue", "Dropout")),
+    "a learned slope": (with_epilogue(nn.PReLU()), TypeError, ("PReLU", "leaky_relu")),
     "division by zero": (lambda: Epilogue().div(0.0), ValueError, ("0.0",)),
     "clamp without bounds": (lambda: Epilogue().clamp(), ValueError, ("min", "max")),
     "gelu of another kind": (lambda: Epilogue().gelu("exact"), ValueError, ("exact",)),
