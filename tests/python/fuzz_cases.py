@@ -32,12 +32,13 @@ STEPS = (
     "residual_mul",
 )
 
-#: How a valid call is made one that may be wrong: the argument, and what becomes of it.
+#: How a valid call is made one that may be wrong: the argument, and what becomes of it. Numbers of more than 32 bits are
+#: left to test_errors.py and to extreme problems, because PyTorch cuts some of them off.
 BREAKS = (
-    ("stride", (0, -1, 2**31, 2**62, (1, 2), "2", 1.5, None)),
-    ("padding", (-1, 7, 2**31, 2**62, (1, 2), "same", 0.5)),
-    ("output_padding", (-1, 1, 2, 5, 2**62, (0,), None)),
-    ("dilation", (0, -3, 2**31, 2**62, (1, 1, 1, 1), 2.0)),
+    ("stride", (0, -1, (1, 2), "2", 1.5, None)),
+    ("padding", (-1, 7, (1, 2), "same", 0.5)),
+    ("output_padding", (-1, 1, 2, 5, (0,), None)),
+    ("dilation", (0, -3, (1, 1, 1, 1), 2.0)),
     ("groups", (0, -1, 2, 3, 5, 64, 2**62, "1", 1.0)),
     ("input_channels", (0, 1, 5)),
     ("input_rank", (0, 2, 3, 6)),

@@ -21,8 +21,8 @@ ELSEWHERE = re.compile(r"<!-- run by (.+) -->\n$")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
-def load_bench_table() -> ModuleType:
-    loader = SourceFileLoader("bench_table", str(ROOT / "tools/bench_table"))
+def load_tool(name: str) -> ModuleType:
+    loader = SourceFileLoader(name.replace("-", "_"), str(ROOT / "tools" / name))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
     module = module_from_spec(spec)
@@ -31,7 +31,7 @@ def load_bench_table() -> ModuleType:
     return module
 
 
-bench_table = load_bench_table()
+bench_table = load_tool("bench_table")
 
 
 def prose(path: Path) -> str:
@@ -43,6 +43,11 @@ def anchors(path: Path) -> set[str]:
     """The anchors of the headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_api_reference_is_made_of_the_docstrings() -> None:
+    reference = load_tool("api-reference")
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run tools/api-reference --write"
 
 
 @pytest.mark.parametrize("form", bench_table.FORMS)

@@ -20,6 +20,10 @@ from .table import table
 from .timing import geometric_mean
 
 
+def timestamp() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
 class Bar(Protocol):
     """What a mean needs of a row."""
 
@@ -113,7 +117,7 @@ def geometric_means(rows: Sequence[Bar]) -> dict[str, float]:
 def versions() -> dict[str, str]:
     """What was measured, and when."""
     return {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": timestamp(),
         "tconv3d": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
