@@ -179,8 +179,8 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         """The epilogue's text, which becomes a constant of the script."""
         if self._folded is not None:
             raise ValueError(
-                "ConvTranspose3d: torch.jit.script cannot take a BatchNorm3d that accelerate(fuse=True) has fused: call "
-                "tconv3d.restore(model) and tconv3d.accelerate(model) first"
+                "ConvTranspose3d: torch.jit.script cannot take a BatchNorm3d that accelerate(fuse=True) has fused: "
+                "call tconv3d.restore(model) and tconv3d.accelerate(model) first"
             )
         if None in self._epilogue_names:
             raise ValueError(

@@ -32,8 +32,8 @@ STEPS = (
     "residual_mul",
 )
 
-#: How a valid call is made one that may be wrong: the argument, and what becomes of it. Numbers of more than 32 bits are
-#: left to test_errors.py and to extreme problems, because PyTorch cuts some of them off.
+#: How a valid call is made one that may be wrong: the argument, and what becomes of it. Numbers of more than 32 bits
+#: are left to test_errors.py and to extreme problems, because PyTorch cuts some of them off.
 BREAKS = (
     ("stride", (0, -1, (1, 2), "2", 1.5, None)),
     ("padding", (-1, 7, (1, 2), "same", 0.5)),
