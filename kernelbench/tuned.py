@@ -37,7 +37,6 @@ def tuned_times(problem: str, settings: Settings) -> dict[str, float]:
 
 
 def answers(problems: Iterable[str], settings: Settings) -> Iterator[str]:
-    torch.backends.cudnn.benchmark = True
     for problem in problems:
         yield json.dumps(tuned_times(problem.strip(), settings))
         if settings.device == "cuda":
@@ -74,6 +73,7 @@ class TunedProcess:
 def main() -> None:
     facts = json.loads(sys.argv[1])
     torch.backends.cudnn.allow_tf32 = facts.pop("allow_tf32")
+    torch.backends.cudnn.benchmark = True
     for line in answers(sys.stdin, Settings(**facts)):
         print(line, flush=True)
 

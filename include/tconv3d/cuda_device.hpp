@@ -16,6 +16,9 @@ struct Device {
     int64_t shared_memory_per_block; ///< the most that a kernel may opt in to
     int64_t shared_memory_per_multiprocessor;
     int64_t l2_bytes;
+
+    /// Whether it stands for devices that need not be in this machine.
+    bool is_model() const { return ordinal < 0; }
 };
 
 /// The GPUs that the driver shows. Throws Error with the reason when there is no driver, or no GPU.

@@ -16,9 +16,8 @@ from .epilogue import Epilogue, Step
 
 _library.load()
 #: The operator without and with operands, found once: the way through torch.ops takes longer than the checks below.
-_FWD, _FWD_OPERANDS = (
-    (torch.ops.tconv3d.fwd.default, torch.ops.tconv3d.fwd.operands) if _library.failure is None else (None, None)
-)
+_FWD: Any = torch.ops.tconv3d.fwd.default if _library.failure is None else None
+_FWD_OPERANDS: Any = torch.ops.tconv3d.fwd.operands if _library.failure is None else None
 
 
 def conv_transpose3d(

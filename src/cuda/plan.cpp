@@ -25,20 +25,22 @@ bool has_no_results(const Problem& problem) {
     return problem.batch == 0 && problem.direction != Direction::bwd_weight;
 }
 
-bool is_model(const Device& device) {
-    return device.ordinal < 0;
-}
-
 std::string describe(const Device& device) {
     const std::string capability = std::to_string(device.sm / 10) + "." + std::to_string(device.sm % 10);
-    return (is_model(device) ? "model" : std::to_string(device.ordinal)) + ": " + device.name +
+    return (device.is_model() ? "model" : std::to_string(device.ordinal)) + ": " + device.name +
            ", compute capability " + capability + ", " + std::to_string(device.multiprocessors) + " multiprocessors";
+}
+
+/// Bad input is told on a machine without a GPU too.
+const Device& device_for(const Problem& problem, const Epilogue& epilogue, int device) {
+    require_plannable(problem, epilogue);
+    return cuda::device(device);
 }
 
 } // namespace
 
 Plan::Plan(const Problem& problem, const Epilogue& epilogue, int device, const std::vector<Rejection>& failed)
-    : Plan(problem, epilogue, cuda::device(device), failed) {}
+    : Plan(problem, epilogue, device_for(problem, epilogue, device), failed) {}
 
 Plan::Plan(const Problem& problem, const Epilogue& epilogue, const Device& device, const std::vector<Rejection>& failed)
     : problem_(problem), epilogue_(epilogue), device_(device) {
@@ -50,7 +52,7 @@ Plan::Plan(const Problem& problem, const Epilogue& epilogue, const Device& devic
 }
 
 void Plan::execute(const Arguments& arguments, void* stream, void* workspace) const {
-    if (is_model(device_))
+    if (device_.is_model())
         throw Error("this plan is for a model, " + device_.name + ": only plans for a device of this machine execute");
     require_arguments(problem_, epilogue_, arguments);
     if (arguments.weight_channels_last && !takes_channels_last_weight())

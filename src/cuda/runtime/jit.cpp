@@ -111,9 +111,8 @@ FunctionPtr load_function(const Device& device, const KernelRequest& request) {
 }
 
 std::string reject_device(const Device& device) {
-    const int cuda = driver_version() / 1000;
     // A driver loads what older compilers have made, and what newer ones of its own major version have.
-    if (nvrtc_version().major > cuda)
+    if (!device.is_model() && nvrtc_version().major > driver_version() / 1000)
         return "NVRTC " + nvrtc_status().version + " makes kernels that the driver, for CUDA " +
                driver_status().version + ", cannot load";
     return reject_architecture(device.sm);
