@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tconv3d import _library
-from test_cli import fail, succeed
+from test_cli import fail, run_apart, succeed
 
 PROBLEM = "n1 ci2 co3 4x5x6 k2 s2 f64"
 NVRTC = _library.cuda_machine()["nvrtc"]
@@ -47,26 +47,32 @@ def test_mistakes_are_told(arguments: tuple[str, ...], mentions: str) -> None:
     assert mentions in fail(*arguments)
 
 
-def compiled(folder: Path, *arguments: str) -> str:
-    out = succeed("precompile", *arguments, TCONV3D_CACHE_DIR=str(folder))
-    return out.splitlines()[-1].split(": ")[-1].rpartition(",")[0]
+def compiled(folder: Path, *commands: tuple[str, ...]) -> list[str]:
+    """What `precompile` says at the end of each command."""
+    done = run_apart(*(["precompile", *command] for command in commands), TCONV3D_CACHE_DIR=str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [line.split(": ")[-1].rpartition(",")[0] for line in done.stdout.splitlines() if line.startswith("[")]
 
 
 @needs_nvrtc
 def test_each_kernel_is_compiled_once(tmp_path: Path) -> None:
-    assert compiled(tmp_path, PROBLEM, "--gpu", "h200") == "2 compiled, 0 from the cache"  # with bias and without
-    assert len(list(tmp_path.iterdir())) == 2
-    assert compiled(tmp_path, PROBLEM, "--arch", "sm_90") == "0 compiled, 2 from the cache"
-    assert compiled(tmp_path, PROBLEM, "--gpu", "h100") == "0 compiled, 2 from the cache"
-    assert compiled(tmp_path, PROBLEM, "--gpu", "a100") == "2 compiled, 0 from the cache"
-    # The backward of silu needs the preactivation: the forward that saves it is two kernels more.
-    assert compiled(tmp_path, PROBLEM, "--gpu", "h200", "--epilogue", "silu") == "4 compiled, 0 from the cache"
+    gpus = [("--gpu", "h200"), ("--arch", "sm_90"), ("--gpu", "h100"), ("--gpu", "a100")]
+    silu = (PROBLEM, "--gpu", "h200", "--epilogue", "silu")
+    assert compiled(tmp_path, *((PROBLEM, *gpu) for gpu in gpus), silu) == [
+        "2 compiled, 0 from the cache",  # with bias and without
+        "0 compiled, 2 from the cache",
+        "0 compiled, 2 from the cache",
+        "2 compiled, 0 from the cache",
+        # The backward of silu needs the preactivation: the forward that saves it is two kernels more.
+        "4 compiled, 0 from the cache",
+    ]
+    assert len(list(tmp_path.iterdir())) == 8
 
 
 @needs_nvrtc
 def test_the_kernel_that_packs_weights_is_compiled_too(tmp_path: Path) -> None:
     problem = "n1 ci16 co16 4x8x16 k3 s2 p1 bf16"
-    assert compiled(tmp_path, problem, "--arch", "sm_90") == "3 compiled, 0 from the cache"
+    assert compiled(tmp_path, (problem, "--arch", "sm_90")) == ["3 compiled, 0 from the cache"]
 
 
 @needs_nvrtc
