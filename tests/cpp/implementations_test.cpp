@@ -116,7 +116,8 @@ private:
 void expect_equal(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t output = 0; output < expected.size(); ++output) {
-        if (actual[output].same_bits(expected[output])) continue; // element by element takes longer than to compute them
+        // To compare element by element takes longer than to compute them.
+        if (actual[output].same_bits(expected[output])) continue;
         for (int64_t i = 0; i < expected[output].count(); ++i)
             ASSERT_EQ(actual[output].at(i), expected[output].at(i)) << "output " << output << ", element " << i;
     }
