@@ -58,14 +58,14 @@ TEST_F(TensorCoreCompile, GatheredTakesTheBaselines) {
     std::vector<Problem> problems;
     for (const Problem& problem : taken(testing::read_problems("baselines.txt"), Engine::wgmma, Form::gathered))
         if (std::string(choose(problem, {}, kHopper).family->name) != "gather") problems.push_back(problem);
-    expect_all_compile(problems, Engine::wgmma, Form::gathered, sampled_every() > 1 ? 7 : 1);
+    expect_all_compile(problems, Engine::wgmma, Form::gathered, sampled_every() > 1 ? 13 : 1);
 }
 
 TEST_F(TensorCoreCompile, StreamedTakesTheProblemFile) {
     const std::vector<Problem> listed = testing::listed_problems();
     for (const Engine engine : {Engine::wgmma, Engine::mma})
         expect_all_compile(taken(listed, engine, Form::streamed), engine, Form::streamed,
-                           (engine == Engine::wgmma ? 7 : 11) * sampled_every());
+                           (engine == Engine::wgmma ? 13 : 17) * sampled_every());
 }
 
 } // namespace

@@ -247,8 +247,9 @@ def test_doctor_says_why_a_cache_cannot_be_used(cache_of: Callable[..., str], tm
     assert "compiled in each process" not in good
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    assert "new ones are compiled in each process" in cache_of(b"open")
-    assert "is writable by others (mode 0777" in cache_of(b"open")
+    open_to_all = cache_of(b"open")
+    assert "new ones are compiled in each process" in open_to_all
+    assert "is writable by others (mode 0777" in open_to_all
     assert "TCONV3D_CACHE_MIB=much is not a number of MiB" in cache_of(b"cache", TCONV3D_CACHE_MIB="much")
 
 
