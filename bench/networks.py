@@ -143,7 +143,7 @@ def measure(network: Network, device: str, dtype: str, seconds: float) -> list[R
     x = torch.randn(size, device=device)
     plain = network.make().to(device)
     ours = copy.deepcopy(plain)
-    tconv3d.accelerate(ours, always=True)
+    tconv3d.accelerate(ours)
     half = {"bf16": torch.bfloat16, "f16": torch.float16}.get(dtype)
     context: AbstractContextManager[object] = torch.autocast(device, half) if half is not None else nullcontext()
     with context:

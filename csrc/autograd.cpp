@@ -39,6 +39,13 @@ at::Tensor in_format(const at::Tensor& grad, bool channels_last) {
     return dense.sym_size(1) == 1 ? dense.squeeze(1).unsqueeze(-1).permute({0, 4, 1, 2, 3}) : dense;
 }
 
+/// One value per channel. PyTorch's sum of halves rounds on its way, so that it is told to sum in fp32.
+at::Tensor sum_of_channels(const at::Tensor& grad) {
+    const at::ScalarType type = grad.scalar_type();
+    const bool is_half = type == at::kBFloat16 || type == at::kHalf;
+    return is_half ? grad.sum({0, 2, 3, 4}, /*keepdim=*/false, at::kFloat).to(type) : grad.sum({0, 2, 3, 4});
+}
+
 /// What Fwd keeps for backward, in the order in which it is saved.
 struct Kept {
     at::Tensor src; ///< undefined where no gradient needs it
@@ -127,7 +134,7 @@ public:
             std::tie(grad_weight, grad_bias) =
                 bwd_weight(kept.src, grad, kept.weight.sym_sizes().slice(2), geometry, needs_bias);
         else if (needs_bias)
-            grad_bias = grad.sum({0, 2, 3, 4});
+            grad_bias = sum_of_channels(grad);
 
         variable_list result = {grad_src, grad_weight, needs_bias ? grad_bias : at::Tensor(), at::Tensor(),
                                 at::Tensor()};

@@ -97,9 +97,9 @@ def draw(seed: int, number: int, forced: tuple[str, ...]) -> Case:
     if kind != "broken":
         return case
     argument, values = random.choice(BREAKS)
-    # Without images PyTorch checks less.
+    # Without images PyTorch checks less; and other groups make other output channels, which a chain would not fit.
     problem = replace(problem, n=max(problem.n, 1))
-    return replace(case, problem=problem, broken=(argument, random.choice(values)), unbatched=False)
+    return replace(case, problem=problem, broken=(argument, random.choice(values)), unbatched=False, steps=())
 
 
 def _triple(random: Random, low: int, high: int) -> Triple:

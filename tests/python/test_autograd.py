@@ -200,3 +200,14 @@ def test_parts_without_a_derivative_say_so(op: str) -> None:
         result = torch.ops.tconv3d.epilogue_bwd(src, src.detach(), "silu")
     with pytest.raises(RuntimeError):
         result.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_gradient_of_the_bias_alone_is_rounded_once(dtype: torch.dtype) -> None:
+    bias = torch.zeros(2, dtype=dtype, requires_grad=True)
+    dst = tconv3d.conv_transpose3d(
+        torch.ones(2, 1, 4, 9, 75, dtype=dtype), torch.ones(1, 2, 1, 1, 1, dtype=dtype), bias
+    )
+    grad = torch.randint(-3, 4, dst.shape).to(dtype)
+    (actual,) = torch.autograd.grad(dst, bias, grad)
+    assert torch.equal(actual, grad.double().sum((0, 2, 3, 4)).to(dtype))

@@ -118,6 +118,16 @@ def test_tables_of_a_small_run_on_a_gpu() -> None:
         assert "Some GPU; PyTorch 2.11.0, CUDA 13.0, cuDNN 9.19.1, Python 3.11.7, tconv3d 0.1.0; 2026-01-02." in text
 
 
+def test_table_of_networks() -> None:
+    row = {"network": "U-Net", "size": [1, 2], "dtype": "f32", "step": "inference", "torch_ms": 3.0, "tconv3d_ms": 2.0,
+           "share": 0.5}  # fmt: skip
+    data = {"rows": [row], "machine": "Some CPU", "threads": 2, "torch": "2.13.0", "tconv3d": "0.1.0",
+            "date": "2026-01-02T03:04:05+00:00"}  # fmt: skip
+    text = bench_table.networks(data)
+    assert "| U-Net | 1×2 | f32 | inference | 3.0 | 2.0 | 1.50× | 50% |" in text
+    assert "Some CPU, 2 threads; PyTorch 2.13.0, tconv3d 0.1.0; 2026-01-02." in text
+
+
 def test_table_of_kernelbench() -> None:
     """What was not measured is a dash, and counts for nothing."""
     row = {"problem": "level1_58", "torch_ms": 8.0, "tuned_ms": 3.0, "tconv3d_ms": 2.0}
