@@ -38,6 +38,7 @@ __all__ = [
 if _library.failure is not None:
     warnings.warn(f"{_library.failure}\n`python -m tconv3d doctor` tells more.", stacklevel=2)
 else:
-    from . import _flops  # noqa: F401  (registers the formulas)
+    with suppress(ImportError):  # the first versions of PyTorch that are supported have no registry of formulas
+        from . import _flops  # noqa: F401  (registers the formulas)
 with suppress(ImportError):  # PyTorch means to give torch.ao.quantization up
     from . import _quantization  # noqa: F401  (registers what becomes of the module)

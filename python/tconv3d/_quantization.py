@@ -1,10 +1,10 @@
 """PyTorch's eager quantisation of models that hold tconv3d's modules."""
 
-# TorchScript evaluates the annotations of a class, so that the buffers have none.
+# TorchScript evaluates the annotations of a class, so that its attributes have none.
 # mypy: disable-error-code="arg-type"
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ class FloatConvTranspose3d(nn.Module):
     engine (with ``x86`` and ``onednn``, PyTorch 2.13 is off by more than the largest output).
     """
 
-    __constants__: ClassVar[list[str]] = ["dtype"]
+    __constants__ = ["dtype"]  # noqa: RUF012
 
     def __init__(self, module: ConvTranspose3d, scale: Tensor, zero_point: Tensor, dtype: torch.dtype) -> None:
         super().__init__()

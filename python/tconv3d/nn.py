@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -51,13 +51,13 @@ class ConvTranspose3d(nn.ConvTranspose3d):
     _checked_parameters = cast("Parameters | None", None)
     #: Whether PyTorch's operator computes on the CPU, because tconv3d.accelerate expects it to be faster there.
     _leaves_cpu = False
-    # What TorchScript reads from Python when it compiles a module, and what it does not.
-    __constants__: ClassVar[list[str]] = [  # type: ignore[misc]
+    # What TorchScript reads from Python when it compiles a module, and what it does not; not annotated either.
+    __constants__ = [  # noqa: RUF012
         *nn.ConvTranspose3d.__constants__,
         "_leaves_cpu",
         "_scripted_epilogue",
     ]
-    __jit_unused_properties__: ClassVar[list[str]] = ["epilogue", "_scripted_epilogue"]
+    __jit_unused_properties__ = ["epilogue", "_scripted_epilogue"]  # noqa: RUF012
 
     def __init__(
         self,
