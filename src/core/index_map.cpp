@@ -69,7 +69,8 @@ void summarise(Axis& axis) {
 bool has_shifts_below(const Problem& problem, int64_t limit) {
     for (size_t i = 0; i < 3; ++i) {
         const Checked span = Checked(problem.dilation[i]) * (Checked(problem.kernel[i]) - 1) + problem.padding[i];
-        if (!span.fits() || span.value() / problem.stride[i] >= limit - 1) return false;
+        const int64_t stride = problem.direction == Direction::fwd ? problem.stride[i] : 1;
+        if (!span.fits() || span.value() / stride >= limit - 1) return false;
     }
     return true;
 }

@@ -49,7 +49,7 @@ struct Axis {
 };
 
 /// Whether taps lie so near to one another, and to the first output, that no shift or difference of shifts reaches the
-/// limit. It needs no map: whoever counts in fewer than 64 bits asks before making one.
+/// limit, counted in voxels of the input. It needs no map: whoever counts in fewer than 64 bits asks before making one.
 bool has_shifts_below(const Problem& problem, int64_t limit);
 
 /// fwd has one input plane and stride³ output phases, bwd_data the reverse; bwd_weight reads grad_dst as bwd_data does.

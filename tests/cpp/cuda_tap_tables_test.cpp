@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/cuts.hpp"
+#include "core/direction.hpp"
 #include "cuda/tensorcore/tables.hpp"
 #include "problem_file.hpp"
 
@@ -15,53 +16,99 @@ using testing::listed_problems;
 
 constexpr RowPhases kBothRows[] = {RowPhases::together, RowPhases::apart};
 
-/// (output, tap, slice) along D, from the definition.
-std::set<std::tuple<int64_t, int64_t, int64_t>> meetings(const Problem& problem) {
+constexpr Direction kCorrelations[] = {Direction::fwd, Direction::bwd_data};
+
+/// The listed problems, in both directions that are correlations.
+std::vector<Problem> listed_correlations() {
+    std::vector<Problem> all;
+    for (Problem problem : listed_problems())
+        for (const Direction direction : kCorrelations) {
+            problem.direction = direction;
+            all.push_back(problem);
+        }
+    return all;
+}
+
+/// (output, tap, input) along a dimension, from the definition.
+std::set<std::tuple<int64_t, int64_t, int64_t>> meetings(const Problem& problem, size_t dim) {
     std::set<std::tuple<int64_t, int64_t, int64_t>> found;
-    for (int64_t slice = 0; slice < problem.src[0]; ++slice)
-        for (int64_t tap = 0; tap < problem.kernel[0]; ++tap) {
-            const int64_t output = problem.stride[0] * slice - problem.padding[0] + tap * problem.dilation[0];
-            if (output >= 0 && output < problem.dst()[0]) found.insert({output, tap, slice});
+    const bool fwd = problem.direction == Direction::fwd;
+    for (int64_t src = 0; src < problem.src[dim]; ++src)
+        for (int64_t tap = 0; tap < problem.kernel[dim]; ++tap) {
+            const int64_t dst = problem.stride[dim] * src - problem.padding[dim] + tap * problem.dilation[dim];
+            if (dst >= 0 && dst < problem.dst()[dim]) found.insert({fwd ? dst : src, tap, fwd ? src : dst});
         }
     return found;
 }
 
-/// The same from the rings: in each slice, every slot takes the one shift that is congruent to slice - slot.
+/// The same from the rings: while a slice passes, every slot takes the one shift that is congruent to its position less
+/// the slot.
 std::set<std::tuple<int64_t, int64_t, int64_t>> meetings_of_rings(const Problem& problem, const TapTables& tables) {
     std::set<std::tuple<int64_t, int64_t, int64_t>> found;
-    for (int64_t slice = 0; slice < problem.src[0]; ++slice)
-        for (size_t r = 0; r < tables.depth.rings.size(); ++r)
-            for (int64_t slot = 0; slot < tables.depth.rings[r].length; ++slot) {
-                const Ring& ring = tables.depth.rings[r];
+    const DepthTables& depth = tables.depth;
+    const InputPlanes& planes = tables.inputs[0];
+    for (int64_t slice = 0; slice < planes.elements(in_extents(problem)[0]); ++slice)
+        for (size_t r = 0; r < depth.rings.size(); ++r)
+            for (int64_t slot = 0; slot < depth.rings[r].length; ++slot) {
+                const Ring& ring = depth.rings[r];
+                const int64_t position = slice / depth.planes, plane = slice % depth.planes;
                 int64_t shift = ring.shift_max;
-                while (floor_div(slice - shift, ring.length) * ring.length + slot != slice - shift) --shift;
+                while (floor_div(position - shift, ring.length) * ring.length + slot != position - shift) --shift;
                 EXPECT_GE(shift, ring.shift_min) << problem.str();
-                const int64_t reach = static_cast<int64_t>(r) + problem.padding[0] - shift * problem.stride[0];
-                const int64_t output = problem.stride[0] * (slice - shift) + static_cast<int64_t>(r);
-                if (reach % problem.dilation[0] != 0 || reach / problem.dilation[0] >= problem.kernel[0]) continue;
-                if (output < 0 || output >= problem.dst()[0]) continue;
-                EXPECT_TRUE(found.insert({output, reach / problem.dilation[0], slice}).second) << problem.str();
+                const int64_t tap = depth.tap_at(static_cast<int64_t>(r), shift, plane);
+                const int64_t output = out_stride(problem)[0] * (position - shift) + static_cast<int64_t>(r);
+                if (tap < 0 || output < 0 || output >= out_extents(problem)[0]) continue;
+                const int64_t input = planes.stride * position + planes.first[static_cast<size_t>(plane)];
+                EXPECT_TRUE(found.insert({output, tap, input}).second) << problem.str();
             }
     return found;
 }
 
 TEST(TapTables, RingsMeetEveryTapAlongD) {
-    for (const Problem& problem : listed_problems())
-        EXPECT_EQ(meetings_of_rings(problem, TapTables(problem)), meetings(problem)) << problem.str();
+    for (const Problem& problem : listed_correlations())
+        EXPECT_EQ(meetings_of_rings(problem, TapTables(problem)), meetings(problem, 0)) << problem.str();
+}
+
+/// In the gathered form, from the slices that the taps of each output slice read.
+TEST(TapTables, OutputSlicesMeetEveryTapAlongD) {
+    for (const Problem& problem : listed_correlations()) {
+        const TapTables tables(problem, RowPhases::together, Form::gathered);
+        const InputPlanes& planes = tables.inputs[0];
+        std::set<std::tuple<int64_t, int64_t, int64_t>> found;
+        for (int64_t q = 0; q < tables.q_count[0]; ++q)
+            for (const DepthTap& tap : tables.depth.taps) {
+                const int64_t output = out_stride(problem)[0] * q + tap.phase;
+                const int64_t slice = (q + tap.shift) * tables.depth.planes + tap.plane;
+                if (slice < 0 || slice >= planes.elements(in_extents(problem)[0])) continue;
+                const int64_t input = planes.stride * (q + tap.shift) + planes.first[static_cast<size_t>(tap.plane)];
+                if (output < out_extents(problem)[0]) found.insert({output, tap.tap, input});
+            }
+        EXPECT_EQ(found, meetings(problem, 0)) << problem.str();
+    }
 }
 
 /// Adds the taps that a pass serves, for outputs whose phase along h is `first_row` or follows it.
 void expect_taps_of_pass(const Problem& problem, const TapTables& tables, int64_t first_row, const Pass& pass,
                          std::set<std::pair<int64_t, int64_t>>& taps) {
+    const Extents strides = out_stride(problem);
+    const int64_t sign = problem.direction == Direction::fwd ? 1 : -1;
+    const auto first_of = [&](size_t dim, int64_t place) {
+        return tables.inputs[dim].first[static_cast<size_t>(place)];
+    };
     for (const PlaneShift& shift : tables.plane.shifts)
         for (const PlaneTap& tap : shift.taps) {
             const int64_t tap_h = pass.tap_h + tap.tap_h, shift_h = pass.shift_h + shift.shift_h;
+            const int64_t planes_w = tables.inputs[2].count(), plane = pass.plane + shift.plane;
             EXPECT_TRUE(taps.insert({tap_h, tap.tap_w}).second) << problem.str();
-            // Tap j adds to phase r at shift where stride · shift + j · dilation = r + padding.
-            EXPECT_EQ(problem.stride[1] * shift_h + tap_h * problem.dilation[1],
-                      first_row + tap.phase / problem.stride[2] + problem.padding[1]);
-            EXPECT_EQ(problem.stride[2] * shift.shift_w + tap.tap_w * problem.dilation[2],
-                      tap.phase % problem.stride[2] + problem.padding[2]);
+            // Tap j connects src i and dst o = stride · i - padding + j · dilation. For q = 0 the input is at
+            // in_stride · shift + plane and the output at the phase.
+            const int64_t phase_h = first_row + tap.phase / strides[2], phase_w = tap.phase % strides[2];
+            EXPECT_EQ(tap_h * problem.dilation[1] - problem.padding[1],
+                      sign * (phase_h - problem.stride[1] * shift_h) +
+                          (sign < 0 ? 2 * phase_h + first_of(1, plane / planes_w) : 0));
+            EXPECT_EQ(tap.tap_w * problem.dilation[2] - problem.padding[2],
+                      sign * (phase_w - problem.stride[2] * shift.shift_w) +
+                          (sign < 0 ? 2 * phase_w + first_of(2, plane % planes_w) : 0));
             EXPECT_GE(shift_h, tables.shift_min[1]) << problem.str();
             EXPECT_LE(shift_h, tables.shift_max[1]) << problem.str();
             EXPECT_GE(shift.shift_w, tables.shift_min[2]) << problem.str();
@@ -70,7 +117,7 @@ void expect_taps_of_pass(const Problem& problem, const TapTables& tables, int64_
 }
 
 TEST(TapTables, ShiftsServeEveryTapOfThePlaneOnce) {
-    for (const Problem& problem : listed_problems())
+    for (const Problem& problem : listed_correlations())
         for (const RowPhases rows : kBothRows) {
             const TapTables tables(problem, rows);
             std::set<std::pair<int64_t, int64_t>> taps;
@@ -105,12 +152,12 @@ void expect_products_are_the_same_or_apart(const Problem& problem, const TapTabl
 }
 
 TEST(TapTables, ProductsAreTheSameOrApart) {
-    for (const Problem& problem : listed_problems())
+    for (const Problem& problem : listed_correlations())
         for (const RowPhases rows : kBothRows) expect_products_are_the_same_or_apart(problem, TapTables(problem, rows));
 }
 
 TEST(TapTables, TapGroupsHoldEveryProductOnce) {
-    for (const Problem& problem : listed_problems()) {
+    for (const Problem& problem : listed_correlations()) {
         const TapTables tables(problem);
         for (int64_t groups = 1; groups <= tables.plane.products(); ++groups) {
             const std::vector<TapGroup>& begins = tables.plane.tap_groups(groups);

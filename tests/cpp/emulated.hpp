@@ -59,6 +59,7 @@ private:
         return "#pragma once\nnamespace given {\n" + constant("kBatch", problem.batch) +
                constant("kCi", problem.src_channels_per_group()) + constant("kCo", problem.dst_channels_per_group()) +
                constant("kGroups", problem.groups) + constant("kChannelsLast", problem.channels_last() ? 1 : 0) +
+               constant("kBwdData", problem.direction == Direction::bwd_data ? 1 : 0) +
                constant("kFp32", problem.dtype == DType::f32 && problem.math == MathMode::full ? 1 : 0) +
                extents("kSrc", problem.src) + extents("kDst", problem.dst()) + extents("kKernel", problem.kernel) +
                extents("kStride", problem.stride) + extents("kPadding", problem.padding) +

@@ -115,6 +115,7 @@ private:
                "constexpr int64_t kMapExtents[] = " + list(shape.extents) +
                ";\nconstexpr int64_t kMapStrides[] = " + list(shape.strides) +
                ";\nconstexpr int64_t kMapBox[] = " + list(shape.box) +
+               ";\nconstexpr int64_t kMapSteps[] = " + list(shape.steps) +
                ";\nconstexpr bool kMapRounds = " + (problem.math == MathMode::tf32 ? "true" : "false") + ";\n" +
                constant("kMapSwizzle", shape.swizzle) + constant("kPackedBytes", packed * 4) +
                constant("kPackGridX", grid.x) + constant("kPackGridY", grid.y) +

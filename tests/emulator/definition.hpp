@@ -133,4 +133,13 @@ void for_each_output(const Given& given, const Body& body) {
                 body(static_cast<size_t>(given.dst_index(n, co, voxel)), static_cast<size_t>(co));
 }
 
+/// Calls body(src, channel) with every element of src.
+template <typename Body>
+void for_each_input(const Given& given, const Body& body) {
+    for (int n = 0; n < given.batch; ++n)
+        for (int ci = 0; ci < given.groups * given.ci; ++ci)
+            for (int64_t voxel = 0; voxel < Given::volume(given.src); ++voxel)
+                body(static_cast<size_t>(given.src_index(n, ci, voxel)), static_cast<size_t>(ci));
+}
+
 } // namespace check

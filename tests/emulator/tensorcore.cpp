@@ -1,5 +1,6 @@
-// A tensor-core kernel on small integers, against the definition of a transposed convolution. prelude.hpp and
-// kernel.hpp are what the library would compile, launch.hpp says what it would launch; all are written by the test.
+// A tensor-core kernel on small integers, against the definition of a transposed convolution or of its gradient.
+// prelude.hpp and kernel.hpp are what the library would compile, launch.hpp says what it would launch; all are written
+// by the test.
 #include "device.hpp"
 
 #include "launch.hpp"
@@ -28,16 +29,18 @@ int main() {
     the_args.weights = kOwnWeights ? reinterpret_cast<const unsigned char*>(weight.data())
                                    : reinterpret_cast<const unsigned char*>(packed.data());
     the_args.weight_channels_last = kChannelsLast ? 1 : 0;
-    the_args.in = reinterpret_cast<const unsigned char*>(tensors.src.data());
-    the_map = {the_args.in, {}, {}, {}, sizeof(Storage), kMapRounds, kMapSwizzle};
+    the_args.in = reinterpret_cast<const unsigned char*>(tensors.in.data());
+    the_map = {the_args.in, {}, {}, {}, {}, sizeof(Storage), kMapRounds, kMapSwizzle};
     std::copy_n(kMapExtents, 5, the_map.extents);
     std::copy_n(kMapStrides, 5, the_map.strides);
     std::copy_n(kMapBox, 5, the_map.box);
-    check::Values preactivation = tensors.dst;
-    the_output.out = tensors.dst.data();
+    std::copy_n(kMapSteps, 5, the_map.steps);
+    check::Values preactivation = tensors.out;
+    the_output.out = tensors.out.data();
     the_output.preactivation = preactivation.data();
     the_output.bias = tensors.bias.data();
-    const check::Values residual = check::whole_numbers<Storage>(check::kGiven.dst_elements(), 3, 4);
+    const auto results = static_cast<int64_t>(tensors.expected.size());
+    const check::Values residual = check::whole_numbers<Storage>(results, 3, 4);
     if (kOperands > 0) the_output.operands[0] = residual.data();
     gridDim = {kGrid, 1, 1};
     for (int block = 0; block < kGrid; ++block)

@@ -21,9 +21,9 @@ int main() {
     check::Tensors tensors;
     std::memcpy(&the_args, kArguments, sizeof the_args);
     static_assert(sizeof the_args == sizeof kArguments);
-    the_args.in = tensors.src.data();
+    the_args.in = tensors.in.data();
     the_args.weight = tensors.weight.data();
-    the_output.out = tensors.dst.data();
+    the_output.out = tensors.out.data();
     the_output.bias = tensors.bias.data();
     gridDim = {kGrid, 1, 1};
     for (int block = 0; block < kGrid; ++block)

@@ -38,7 +38,9 @@ struct RetainedSlices {
     }
     __device__ __forceinline__ int stage(int slice) const { return first + (slice - begin) * kChunks; }
 
-    __device__ __forceinline__ int first_needed(int q) const { return min(max(stage(q + kShiftMinD), first), end); }
+    __device__ __forceinline__ int first_needed(int q) const {
+        return min(max(stage((q + kShiftMinD) * kInPlanesD), first), end);
+    }
 
     /// Releases what no output slice reads that has this q or a later one.
     __device__ __forceinline__ void release_before(const Pipeline& pipe, int q) {

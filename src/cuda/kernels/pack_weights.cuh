@@ -15,7 +15,7 @@ constexpr int kPackTaps = kPackTapsD * kPlaneTaps;
 constexpr int kPackChannels =
     4 * kLaneChannels; // output channels of a CTA: the rows of a core matrix are some of these
 constexpr int kAllSteps = kChunks * kSteps, kAllPassTaps = kPasses * kPassTaps;
-constexpr int kSlots = kWeightRows / kTileChannels, kPackedRotations = kRotatesCopies ? 1 : kRotations;
+constexpr int kSlots = kWeightRows / kTileChannels, kPackedRotations = kRotatesCopies ? kInPlanesD : kRotations;
 using Element = typename Unsigned<sizeof(Storage)>::Type;
 
 /// From the taps of one output channel to those of the next, such that eight of them are in different banks.
@@ -41,103 +41,101 @@ __device__ uint32_t staged_weight(uint32_t shared, int in, int channel, int tap)
     return shared + ((in * kPackChannels + channel) * kTapStride + tap) * static_cast<int>(sizeof(Element));
 }
 
-/// Where a weight comes from and goes to; `index` counts those of a CTA as they lie in the weight, which is
-/// (in, out, taps), or (in, taps, out) where its channels are last.
+/// The weight is (outer, inner, taps), or (outer, taps, inner) where its channels are last: outer is the input
+/// channels, or the output channels where these come first. A CTA packs so many of each.
+constexpr int kOuterChannels = kWeightOutFirst ? kOutChannels : kInChannels;
+constexpr int kInnerChannels = kWeightOutFirst ? kInChannels : kOutChannels;
+constexpr int kPackInputs = kPackSteps * kChannelStep;
+constexpr int kPackOuter = kWeightOutFirst ? kPackChannels : kPackInputs;
+constexpr int kPackInner = kWeightOutFirst ? kPackInputs : kPackChannels;
+
+/// Where a CTA's weights begin, and how many of each there are from there on.
+struct PackedWeights {
+    const Storage* begin;
+    int outer, inner, taps;
+    __device__ PackedWeights(const Storage* weight, const PackItem& item, bool channels_last) {
+        const int out = item.tile % kChannelTiles * kTileChannels + item.block * kPackChannels;
+        const int in = item.step * kChannelStep, group = item.tile / kChannelTiles;
+        const int first_outer = kWeightOutFirst ? out : in, first_inner = kWeightOutFirst ? in : out;
+        const int first_tap = item.first * kPlaneTaps;
+        begin = weight + (static_cast<int64_t>(group) * kOuterChannels + first_outer) * (kInnerChannels * kAllTaps) +
+                (channels_last ? first_tap * kInnerChannels + first_inner : first_inner * kAllTaps + first_tap);
+        outer = kOuterChannels - first_outer;
+        inner = kInnerChannels - first_inner;
+        taps = kAllTaps - first_tap;
+    }
+};
+
+/// One of a CTA's weights.
 struct StagedWeight {
-    int in, channel, tap;
-    __device__ StagedWeight(int index, bool channels_last) {
-        in = index / (kPackTaps * kPackChannels);
-        channel = channels_last ? index % kPackChannels : index / kPackTaps % kPackChannels;
-        tap = channels_last ? index / kPackChannels % kPackTaps : index % kPackTaps;
+    int outer, inner, tap;
+
+    /// `index` counts them as they lie in the weight.
+    __device__ static StagedWeight at(int index, bool channels_last) {
+        return {index / (kPackTaps * kPackInner), channels_last ? index % kPackInner : index / kPackTaps % kPackInner,
+                channels_last ? index / kPackInner % kPackTaps : index % kPackTaps};
+    }
+    /// The k-th behind it, of the same outer channel.
+    __device__ StagedWeight behind(int k, bool channels_last) const {
+        if (channels_last) return {outer, inner + k, tap};
+        return {outer, inner + (tap + k) / kPackTaps, (tap + k) % kPackTaps};
+    }
+    /// From the CTA's first weight.
+    __device__ int64_t offset(bool channels_last) const {
+        return static_cast<int64_t>(outer) * kInnerChannels * kAllTaps +
+               (channels_last ? tap * kInnerChannels + inner : inner * kAllTaps + tap);
+    }
+    __device__ uint32_t staged(uint32_t shared) const {
+        return staged_weight(shared, kWeightOutFirst ? inner : outer, kWeightOutFirst ? outer : inner, tap);
     }
 };
 
 /// Brings a CTA's weights to shared memory one by one, zeros for channels and taps that do not exist. Many loads before
 /// the first store.
-__device__ void stage_weights(const Storage* weight, bool channels_last, const PackItem& item, uint32_t shared) {
-    constexpr int kCount = kPackSteps * kChannelStep * kPackChannels * kPackTaps, kAtOnce = 8;
-    const int group = item.tile / kChannelTiles;
-    const int out = item.tile % kChannelTiles * kTileChannels + item.block * kPackChannels;
-    const int64_t in = static_cast<int64_t>(group) * kInChannels + item.step * kChannelStep;
-    const int channels = kOutChannels - out, inputs = kInChannels - item.step * kChannelStep;
-    const int taps = kAllTaps - item.first * kPlaneTaps;
-    const int channel_stride = channels_last ? 1 : kAllTaps, tap_stride = channels_last ? kOutChannels : 1;
-    const Storage* from =
-        weight + in * kOutChannels * kAllTaps + out * channel_stride + item.first * kPlaneTaps * tap_stride;
+__device__ void stage_weights(const PackedWeights& weights, bool channels_last, uint32_t shared) {
+    constexpr int kCount = kPackOuter * kPackInner * kPackTaps, kAtOnce = 8;
     for (int begin = threadIdx.x; begin < kCount; begin += kAtOnce * blockDim.x) {
         Storage values[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             const int index = begin + i * blockDim.x;
-            const StagedWeight at(index, channels_last);
+            const StagedWeight at = StagedWeight::at(index, channels_last);
             values[i] = Storage{};
-            if (index < kCount && at.in < inputs && at.channel < channels && at.tap < taps)
-                values[i] = from[static_cast<int64_t>(at.in) * kOutChannels * kAllTaps + at.channel * channel_stride +
-                                 at.tap * tap_stride];
+            if (index < kCount && at.outer < weights.outer && at.inner < weights.inner && at.tap < weights.taps)
+                values[i] = weights.begin[at.offset(channels_last)];
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             const int index = begin + i * blockDim.x;
-            const StagedWeight at(index, channels_last);
-            if (index < kCount) ptx::store_shared(staged_weight(shared, at.in, at.channel, at.tap), values[i]);
+            if (index < kCount) ptx::store_shared(StagedWeight::at(index, channels_last).staged(shared), values[i]);
         }
     }
 }
 
-/// 16 bytes of a CTA's weights: from `channel` and `tap` on, taps and then channels, or channels of one tap.
+/// The same in vectors of 16 bytes, where all of a CTA's inner channels exist or none: a vector holds taps and then
+/// channels, or channels of one tap.
 template <bool ChannelsLast>
-struct WeightVector {
-    static constexpr int kElements = 16 / sizeof(Element), kChannelVectors = kPackChannels / kElements;
-    static constexpr int kRowVectors = kPackChannels * kPackTaps / kElements; // of an input channel
-    static constexpr int kCount = kPackSteps * kChannelStep * kRowVectors;
-    int in, channel, tap;
-
-    __device__ explicit WeightVector(int index) {
-        const int at = index % kRowVectors;
-        in = index / kRowVectors;
-        channel = ChannelsLast ? at % kChannelVectors * kElements : at * kElements / kPackTaps;
-        tap = ChannelsLast ? at / kChannelVectors : at * kElements % kPackTaps;
-    }
-    /// From the CTA's first weight.
-    __device__ int64_t offset() const {
-        return static_cast<int64_t>(in) * kOutChannels * kAllTaps +
-               (ChannelsLast ? tap * kOutChannels + channel : channel * kAllTaps + tap);
-    }
-    /// Where element k of it is staged.
-    __device__ uint32_t staged(uint32_t shared, int k) const {
-        if constexpr (ChannelsLast) return staged_weight(shared, in, channel + k, tap);
-        return staged_weight(shared, in, channel + (tap + k) / kPackTaps, (tap + k) % kPackTaps);
-    }
-};
-
-/// The same where all of a CTA's output channels exist or none, and vectors of 16 bytes are contiguous.
-template <bool ChannelsLast>
-__device__ void stage_weight_vectors(const Storage* weight, const PackItem& item, uint32_t shared) {
-    using Vector = WeightVector<ChannelsLast>;
-    constexpr int kAtOnce = 4;
-    const int group = item.tile / kChannelTiles;
-    const int out = item.tile % kChannelTiles * kTileChannels + item.block * kPackChannels;
-    const int64_t in = static_cast<int64_t>(group) * kInChannels + item.step * kChannelStep;
-    const int inputs = out < kOutChannels ? kInChannels - item.step * kChannelStep : 0;
-    const int taps = kAllTaps - item.first * kPlaneTaps;
-    const Storage* from = weight + (in * kOutChannels * kAllTaps +
-                                    (ChannelsLast ? item.first * kPlaneTaps * kOutChannels + out : out * kAllTaps));
-    for (int begin = threadIdx.x; begin < Vector::kCount; begin += kAtOnce * blockDim.x) {
-        Pack<Storage, Vector::kElements> vectors[kAtOnce];
+__device__ void stage_weight_vectors(const PackedWeights& weights, uint32_t shared) {
+    constexpr int kElements = 16 / sizeof(Element), kAtOnce = 4;
+    constexpr int kCount = kPackOuter * kPackInner * kPackTaps / kElements;
+    const int outer = weights.inner > 0 ? weights.outer : 0;
+    for (int begin = threadIdx.x; begin < kCount; begin += kAtOnce * blockDim.x) {
+        Pack<Storage, kElements> vectors[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             const int index = begin + i * blockDim.x;
-            const Vector vector(index);
-            const bool exists = index < Vector::kCount && vector.in < inputs && vector.tap < taps;
-            vectors[i] = load_readonly_if<Vector::kElements>(exists, from + vector.offset());
+            const StagedWeight at = StagedWeight::at(index * kElements, ChannelsLast);
+            const bool exists = index < kCount && at.outer < outer && at.tap < weights.taps;
+            vectors[i] = load_readonly_if<kElements>(exists, weights.begin + at.offset(ChannelsLast));
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             const int index = begin + i * blockDim.x;
-            if (index >= Vector::kCount) continue;
+            if (index >= kCount) continue;
+            const StagedWeight at = StagedWeight::at(index * kElements, ChannelsLast);
 #pragma unroll
-            for (int k = 0; k < Vector::kElements; ++k)
-                ptx::store_shared(Vector(index).staged(shared, k), vectors[i].elements[k]);
+            for (int k = 0; k < kElements; ++k)
+                ptx::store_shared(at.behind(k, ChannelsLast).staged(shared), vectors[i].elements[k]);
         }
     }
 }
@@ -204,13 +202,14 @@ extern "C" __global__ void pack_weights(const Storage* weight, int channels_last
     const uint32_t staged = ptx::shared_address(shared);
     const PackItem item(blockIdx.x);
     ptx::let_next_start();
-    constexpr bool kAllChannels = kOutChannels % kPackChannels == 0;
-    if (kAllChannels && channels_last != 0) {
-        stage_weight_vectors<true>(weight, item, staged);
-    } else if (kAllChannels && kPackTapsD == kKernelD) {
-        stage_weight_vectors<false>(weight, item, staged);
+    const PackedWeights weights(weight, item, channels_last != 0);
+    constexpr bool kAllInner = kInnerChannels % kPackInner == 0;
+    if (kAllInner && channels_last != 0) {
+        stage_weight_vectors<true>(weights, staged);
+    } else if (kAllInner && kPackTapsD == kKernelD) {
+        stage_weight_vectors<false>(weights, staged);
     } else {
-        stage_weights(weight, channels_last != 0, item, staged);
+        stage_weights(weights, channels_last != 0, staged);
     }
     __syncthreads();
     pack_cores(item, staged, packed);

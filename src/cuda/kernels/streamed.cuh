@@ -11,7 +11,8 @@
 
 namespace {
 
-/// The slices that a CTA passes, item after item. Those outside of the input hold nothing, but finish outputs.
+/// The positions along D that a CTA passes, item after item: an input slice each, or one of each input plane. Those
+/// outside of the input hold nothing, but finish outputs.
 struct PassedSlices {
     Items items;
     int slice;
@@ -43,8 +44,10 @@ __device__ __forceinline__ void consume(const TensorCoreArguments& args, const O
             clear(acc);
         }
         if (kActiveConsumers < kConsumers && warpgroup >= kActiveConsumers) continue; // it has no voxels
-        if (at.slice >= 0 && at.slice < args.in_extents.d)
-            multiply_slices<0>(acc, pipe, at.item(), 1, ConsecutiveStages{s}, w, [] {});
+        const int left = args.in_slices - at.slice * kInPlanesD;                      // from here to the last one
+        if (at.slice >= 0 && left > 0)
+            multiply_slices<0>(acc, pipe, at.item(), kInPlanesD == 1 ? 1 : min(left, kInPlanesD), ConsecutiveStages{s},
+                               w, [] {});
         finish_slice<0>(acc, args, output, at.item(), pipe, outputs, at.slice);
     }
     if constexpr (kStore == Store::bulk_rows) ptx::copy_bulk_out_wait<0>();

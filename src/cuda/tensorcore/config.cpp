@@ -41,6 +41,8 @@ const char* name(Source source) {
         return "whole_rows";
     case Source::whole_planes:
         return "whole_planes";
+    case Source::ranges:
+        return "ranges";
     case Source::core_matrices:
         return "core_matrices";
     case Source::global:
@@ -165,6 +167,7 @@ void Config::print(Prelude& prelude) const {
         .constant("kRowPitch", row_pitch())
         .constant("kImagePitch", image_pitch())
         .constant("kTail", plane.tail)
+        .constant("kInPlanePitch", plane.plane_pitch)
         .constant("kPositions", plane.positions);
     input.print(prelude);
     products.print(prelude);
@@ -211,7 +214,8 @@ int64_t lane_channels(const Problem& problem, const Config& config) {
 }
 
 int64_t shift_positions(const TapTables& tables, const Config& config, const PlaneShift& shift) {
-    return (shift.shift_h - tables.plane.first_shift_h()) * config.row_pitch() + shift.shift_w - tables.shift_min[2];
+    return shift.plane * config.plane.plane_pitch +
+           (shift.shift_h - tables.plane.first_shift_h()) * config.row_pitch() + shift.shift_w - tables.shift_min[2];
 }
 
 int64_t item_depth(const TapTables& tables, const Config& config) {
@@ -235,7 +239,8 @@ int64_t accumulator_registers(const TapTables& tables, const Config& config) {
 int64_t packed_words(const Problem& problem, const TapTables& tables, const Config& config) {
     if (config.packs_own_weights()) return 0;
     const int64_t channel_tiles = cuts(out_channels(problem), config.tile.channels);
-    const int64_t rotations = config.weights.packing == Packing::one_rotation ? 1 : tables.depth.rotations;
+    const int64_t rotations =
+        config.weights.packing == Packing::one_rotation ? tables.depth.planes : tables.depth.rotations;
     return problem.groups * channel_tiles * all_steps(problem, config) * parts(problem) * tables.plane.pass_count() *
            tables.plane.taps() * rotations * tables.depth.slots * config.tile.channels * 8;
 }

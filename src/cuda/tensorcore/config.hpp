@@ -32,13 +32,15 @@ struct TileShape {
     void print(Prelude& prelude) const;
 };
 
-/// The positions of a staged plane: those of a tile and its halo, row after row.
+/// The positions of a staged plane: those of a tile and its halo, row after row. A stage has one for each input plane
+/// of H and W, one behind the other.
 struct StagedPlane {
     int64_t rows;
-    int64_t pitch;     ///< positions from a row of an image to its next
-    int64_t tail;      ///< positions behind all rows that are read as the halo of a next one
-    int64_t positions; ///< that there is room for
-    int64_t blocks_h;  ///< m64 tiles of 8 × 8 voxels in an image, where core matrices follow the rows; else 0
+    int64_t pitch;       ///< positions from a row of an image to its next
+    int64_t tail;        ///< positions behind all rows that are read as the halo of a next one
+    int64_t plane_pitch; ///< positions from an input plane to the next
+    int64_t positions;   ///< that there is room for, of all input planes
+    int64_t blocks_h;    ///< m64 tiles of 8 × 8 voxels in an image, where core matrices follow the rows; else 0
     int64_t blocks_w;
     bool interleaved; ///< Rows of all images are side by side.
 };
@@ -47,12 +49,14 @@ struct StagedPlane {
 struct InputStaging {
     Source source;
     int64_t steps;    ///< k steps of a stage
-    int64_t box_rows; ///< that TMA brings in one box, where rows are whole
-    int64_t boxes;    ///< of a staged plane then
+    int64_t box_rows; ///< of the input that TMA brings in one box
+    int64_t boxes;    ///< of a staged plane, where rows are whole
     int64_t raw_pitch;
     int64_t raw_bytes; ///< of a stage as TMA brings it, where warps rearrange it
     int64_t raw_stages;
 
+    /// Whether TMA goes by a tensor map.
+    bool has_map() const { return source != Source::global && source != Source::ranges; }
     /// Whether warps rearrange planes of a channel.
     bool has_planes() const {
         return source == Source::rows || source == Source::whole_rows || source == Source::whole_planes;

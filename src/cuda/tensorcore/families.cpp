@@ -15,7 +15,7 @@ namespace {
 
 /// Why 32-bit coordinates or unrolled phases cannot serve the problem; empty when they can.
 std::string reject_extents(const Problem& problem) {
-    const Extents in = in_extents(problem), out = out_extents(problem), stride = out_stride(problem);
+    const Extents in = in_extents(problem), out = out_extents(problem), stride = problem.stride;
     // More than any GPU has memory for. Whatever is counted below, with tiles that are not full and weights that are
     // packed once for each rotation, is then far from the end of 64 bits.
     constexpr int64_t kMostElements = int64_t{1} << 38;
@@ -61,7 +61,7 @@ std::string reject_accuracy(const Problem& problem) {
 }
 
 std::string reject_problem(const Problem& problem, Engine engine, Form form) {
-    if (problem.direction != Direction::fwd) return std::string("takes fwd, got ") + name(problem.direction);
+    if (problem.direction == Direction::bwd_weight) return "takes fwd and bwd_data, got bwd_weight";
     if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
     std::string reason = reject_extents(problem);
     if (reason.empty()) reason = reject_accuracy(problem);

@@ -4,6 +4,7 @@
 #include <future>
 #include <vector>
 
+#include "core/direction.hpp"
 #include "cuda/source/specializations.hpp"
 #include "cuda/tensorcore/pack.hpp"
 #include "cuda/tensorcore/source.hpp"
@@ -48,10 +49,12 @@ public:
         TensorCoreArguments args = args_;
         args.weights = static_cast<const unsigned char*>(own_weights ? arguments.weight : workspace);
         args.weight_channels_last = arguments.weight_channels_last ? 1 : 0;
-        args.in = static_cast<const unsigned char*>(arguments.src);
+        const void* in = is_fwd(problem_) ? arguments.src : arguments.grad_dst;
+        args.in = static_cast<const unsigned char*>(in);
         TensorMap map{};
-        if (config().input.source != Source::global) map = encode_map(problem_, config(), arguments.src);
-        std::vector<const void*> output = output_argument(epilogue_, arguments, arguments.dst);
+        if (config().input.has_map()) map = encode_map(problem_, config(), in);
+        std::vector<const void*> output =
+            output_argument(epilogue_, arguments, is_fwd(problem_) ? arguments.dst : arguments.grad_src);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
         launch(*kernels_.get(arguments, stream), {config().schedule.ctas}, {config().threads()},
                kernel_arguments.data(), stream, device_.sm >= 90 && !own_weights ? Start::beside : Start::after);

@@ -46,19 +46,20 @@ void add_blocks(Prelude& prelude, const Problem& problem, const PlaneTables& pla
     prelude.array("kTapGroupTaps", count);
 }
 
-/// The tap along D that a slot takes while slices of a rotation pass: shift = rotation - slot, modulo the length of the
+/// The tap along D that a slot takes while slices of a rotation pass: shift = position - slot, modulo the length of the
 /// ring and within its range. -1 where the ring has a gap.
 int64_t slot_tap(const DepthTables& depth, size_t phase, int64_t slot, int64_t rotation) {
     const Ring& ring = depth.rings[phase];
-    const int64_t from_max = ring.shift_max + slot - rotation;
+    const int64_t position = rotation / depth.planes, plane = rotation % depth.planes;
+    const int64_t from_max = ring.shift_max + slot - position;
     const int64_t shift = ring.shift_max - (from_max - floor_div(from_max, ring.length) * ring.length);
-    return depth.tap_at(static_cast<int64_t>(phase), shift);
+    return depth.tap_at(static_cast<int64_t>(phase), shift, plane);
 }
 
 /// The tap along D of each slot in each rotation. In the gathered form every tap is a rotation of the only slot.
 void add_slot_taps(Prelude& prelude, const DepthTables& depth, const Config& config) {
     std::vector<int64_t> taps;
-    const int64_t rotations = config.weights.packing == Packing::one_rotation ? 1 : depth.rotations;
+    const int64_t rotations = config.weights.packing == Packing::one_rotation ? depth.planes : depth.rotations;
     for (int64_t rotation = 0; rotation < rotations; ++rotation) {
         if (config.gathered()) {
             taps.push_back(rotation);

@@ -30,7 +30,9 @@ void add_problem(Prelude& prelude, const Problem& problem, const TapTables& tabl
         .constant("kChannelStep", channel_step(problem))
         .constant("kParts", parts(problem))
         .extents("kKernel", problem.kernel)
+        .flag("kWeightOutFirst", !is_fwd(problem))
         .extents("kStride", stride)
+        .extents("kInStride", in_stride(problem))
         .extents("kShiftMin", tables.shift_min)
         .extents("kShiftMax", tables.shift_max)
         .constant("kInH", in[1])
@@ -75,21 +77,22 @@ void add_rings(Prelude& prelude, const TapTables& tables) {
     prelude.array("kRingStart", start);
     prelude.array("kRingShift", shift);
     prelude.constant("kRotations", rotations);
-    // A multiple of the rotations that makes every slice that is passed positive.
-    prelude.constant("kRotationRound", round_up(std::max<int64_t>(-tables.shift_min[0], 0), rotations));
+    // A multiple of the rings' rotations that makes every position that is passed positive.
+    prelude.constant("kRotationRound",
+                     round_up(std::max<int64_t>(-tables.shift_min[0], 0), tables.depth.ring_rotations()));
 }
 
 void add_depth_taps(Prelude& prelude, const DepthTables& depth) {
-    std::vector<int64_t> begin, taps, shifts;
+    std::vector<int64_t> begin, taps, slices;
     for (const DepthTap& tap : depth.taps) {
         while (static_cast<int64_t>(begin.size()) <= tap.phase) begin.push_back(static_cast<int64_t>(taps.size()));
         taps.push_back(tap.tap);
-        shifts.push_back(tap.shift);
+        slices.push_back(tap.shift * depth.planes + tap.plane);
     }
     begin.resize(depth.rings.size() + 1, static_cast<int64_t>(taps.size()));
     prelude.array("kPhaseDepthTap", begin);
     prelude.array("kDepthTap", taps);
-    prelude.array("kDepthTapShift", shifts);
+    prelude.array("kDepthTapSlice", slices);
 }
 
 /// The products of a pass, by shift.
@@ -142,7 +145,8 @@ void add_tap_groups(Prelude& prelude, const PlaneTables& plane, const Config& co
 void add_passes(Prelude& prelude, const TapTables& tables, const Config& config) {
     std::vector<int64_t> shifts, set_phase, set_pass;
     for (const Pass& pass : tables.plane.passes)
-        shifts.push_back((pass.shift_h + tables.plane.first_shift_h() - tables.shift_min[1]) * config.row_pitch());
+        shifts.push_back(pass.plane * config.plane.plane_pitch +
+                         (pass.shift_h + tables.plane.first_shift_h() - tables.shift_min[1]) * config.row_pitch());
     for (const RowSet& set : tables.plane.row_sets) {
         set_phase.push_back(set.phase);
         set_pass.push_back(set.first_pass);
@@ -166,7 +170,7 @@ void add_tap_rows(Prelude& prelude, const Problem& problem, const TapTables& tab
             for (size_t phase = 0; phase < tables.depth.rings.size() && config.packs_own_weights(); ++phase) {
                 const Ring& ring = tables.depth.rings[phase];
                 if (ring.length == 0) continue;
-                const int64_t tap_d = tables.depth.tap_at(static_cast<int64_t>(phase), ring.shift_max);
+                const int64_t tap_d = tables.depth.tap_at(static_cast<int64_t>(phase), ring.shift_max, 0);
                 rows[static_cast<size_t>((tap_d * problem.kernel[1] + tap.tap_h) * problem.kernel[2] + tap.tap_w)] =
                     row;
                 row += config.tile.channels;
@@ -193,6 +197,9 @@ Prelude kernel_constants(const Problem& problem, const TapTables& tables, const 
     add_problem(prelude, problem, tables, config);
     config.print(prelude);
     add_registers(prelude, tables, config);
+    prelude.array("kInPlaneD", tables.inputs[0].first);
+    prelude.array("kInPlaneH", tables.inputs[1].first);
+    prelude.array("kInPlaneW", tables.inputs[2].first);
     add_rings(prelude, tables);
     add_depth_taps(prelude, tables.depth);
     add_products(prelude, tables, config);
@@ -224,6 +231,7 @@ TensorCoreArguments kernel_arguments(const Problem& problem, const TapTables& ta
     args.out_slice = out[1] * out[2];
     args.batch = narrow(problem.batch);
     args.in_extents = {narrow(in[0] / config.tile.slices), narrow(in[1]), narrow(in[2])};
+    args.in_slices = narrow(is_fwd(problem) ? args.in_extents.d : tables.inputs[0].elements(in[0]));
     args.out_extents = {narrow(out[0]), narrow(out[1]), narrow(out[2])};
     args.grid = {narrow(depth), narrow(cuts(tables.q_count[1], config.tile.h)),
                  narrow(cuts(tables.q_count[2], config.tile.w)),

@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kMostStages = 4;
 constexpr int64_t kMostWeightStages = 8;
 constexpr int64_t kMostBox = 256; // elements of a TMA box along a dimension
+constexpr int64_t kMostStep = 8;  // from an element that TMA copies to the next one
 
 /// The most taps of one of that many groups that add to the same accumulators.
 int64_t most_taps_of_an_accumulator(const PlaneTables& plane, int64_t groups) {
@@ -79,13 +80,26 @@ bool takes_whole_planes(const Config& config, const Problem& problem, const TapT
            plane * bytes_per_element(problem.dtype) % 16 == 0;
 }
 
+/// Whole rows whose length is no multiple of 16 bytes: those of a tile are contiguous in each channel. In fwd this has
+/// not been timed yet.
+bool takes_ranges(const Config& config, const Problem& problem, const TapTables& tables) {
+    return !is_fwd(problem) && config.engine == Engine::wgmma && !problem.channels_last() &&
+           config.input.source == Source::global && config.tile.w >= tables.q_count[2];
+}
+
 } // namespace
+
+void set_positions(StagedPlane& plane, const TapTables& tables, int64_t loaded, int64_t read) {
+    plane.plane_pitch = round_up(loaded, 8);
+    plane.positions = (tables.staged_planes() - 1) * plane.plane_pitch + round_up(std::max(loaded, read), 8);
+}
 
 Source choose_source(const Problem& problem, Engine engine) {
     const int64_t row = problem.channels_last() ? in_channels(problem) : in_extents(problem)[2];
     const bool copied = engine == Engine::wgmma && row * bytes_per_element(problem.dtype) % 16 == 0;
     if (!copied) return Source::global;
     if (!problem.channels_last()) return Source::rows;
+    if (std::max(in_stride(problem)[1], in_stride(problem)[2]) > kMostStep) return Source::global;
     return parts(problem) == 2 ? Source::core_matrices : Source::swizzled;
 }
 
@@ -95,7 +109,10 @@ void set_boxes(Config& config, const Problem& problem, const TapTables& tables) 
     input.boxes = 1;
     if (takes_whole_planes(config, problem, tables)) {
         input.source = Source::whole_planes;
-    } else if (config.gathered() && input.source == Source::rows && config.tile.w >= tables.q_count[2]) {
+    } else if (takes_ranges(config, problem, tables)) {
+        input.source = Source::ranges;
+    } else if (config.gathered() && input.source == Source::rows && config.tile.w >= tables.q_count[2] &&
+               in_stride(problem)[1] == 1 && in_stride(problem)[2] == 1) {
         constexpr int64_t kFewRows = 5; // as many single ones take no longer
         const int64_t most = (kMostBox - 16 / bytes_per_element(problem.dtype)) / in_extents(problem)[2];
         if (most < kFewRows) return;
@@ -104,6 +121,12 @@ void set_boxes(Config& config, const Problem& problem, const TapTables& tables) 
         input.boxes = cuts(rows, most);
         input.box_rows = cuts(rows, input.boxes);
     }
+}
+
+bool fits_box(const Config& config, const TapTables& tables) {
+    const bool copied = config.input.has_map();
+    return config.plane.rows * (copied ? tables.inputs[1].stride : 1) <= kMostBox &&
+           config.plane.pitch * (copied ? tables.inputs[2].stride : 1) <= kMostBox;
 }
 
 int64_t stored_voxels(const Config& config) {
@@ -127,25 +150,35 @@ bool set_streamed_plane(Config& config, const TapTables& tables) {
     const int64_t last = plane.blocks_w > 0 ? (tile.images * plane.rows - tables.halo(1)) * plane.pitch
                                             : products.m_tiles * products.warpgroups * 64 + 1;
     const int64_t reach = tables.halo(1) * plane.pitch + tables.halo(2);
-    plane.positions = round_up(std::max(tile.images * plane.rows * plane.pitch, last + reach), 8);
-    return plane.pitch <= kMostBox && plane.rows <= kMostBox;
+    set_positions(plane, tables, tile.images * plane.rows * plane.pitch, last + reach);
+    return fits_box(config, tables);
 }
 
-bool set_raw(Config& config, const Problem& problem) {
+bool set_raw(Config& config, const Problem& problem, const TapTables& tables) {
     const int64_t align = 16 / bytes_per_element(problem.dtype);
     InputStaging& input = config.input;
     input.raw_pitch = 0;
     input.raw_bytes = 0;
     input.raw_stages = 1;
     if (input.has_planes()) {
+        const bool rows = input.source == Source::rows;
+        if (rows) input.box_rows = tables.inputs[1].reach(config.plane.rows);
         const int64_t row =
-            input.source == Source::rows ? config.plane.pitch + align - 1 : input.box_rows * in_extents(problem)[2];
+            rows ? tables.inputs[2].reach(config.plane.pitch) + align - 1 : input.box_rows * in_extents(problem)[2];
         input.raw_pitch = round_up(row, align);
         // Eight channels are loaded at once in 16 bits: an odd multiple of 16 bytes puts them into different banks.
         const bool even = input.raw_pitch / align % 2 == 0;
         if (is_16_bit(problem) && even && input.raw_pitch + align <= kMostBox) input.raw_pitch += align;
         input.raw_bytes = round_up(box_bytes(problem, config), 128);
         input.raw_stages = 2;
+    } else if (input.source == Source::ranges) {
+        input.box_rows = tables.inputs[1].reach(config.plane.rows);
+        input.raw_pitch = round_up(input.box_rows * in_extents(problem)[2] + align - 1, align);
+        input.raw_bytes = round_up(config.tile.images * input.steps * channel_step(problem) * input.raw_pitch *
+                                       bytes_per_element(problem.dtype),
+                                   128);
+        input.raw_stages = 2;
+        return true;
     } else if (input.source == Source::core_matrices) {
         input.raw_bytes = 2 * input.steps * config.plane.positions * 16;
         input.raw_stages = 2;
@@ -154,7 +187,8 @@ bool set_raw(Config& config, const Problem& problem) {
 }
 
 bool set_own_weights(Config& config, const Problem& problem, const TapTables& tables, int64_t shared_limit) {
-    constexpr int64_t kMostTaps = 16; // which are written out in the code
+    constexpr int64_t kMostTaps = 16;   // which are written out in the code
+    if (!is_fwd(problem)) return false; // its squares of the weight are those of fwd
     // Weights move in vectors of 16 bytes, of taps or of channels; two of them fill a sector.
     const int64_t vector = 16 / bytes_per_element(problem.dtype), taps = problem.taps();
     if (problem.channels_last() && config.tile.channels < 16) return false;

@@ -11,6 +11,9 @@ Source choose_source(const Problem& problem, Engine engine);
 /// Has TMA bring planes whole, or several rows of them in one box, where the tile has these.
 void set_boxes(Config& config, const Problem& problem, const TapTables& tables);
 
+/// Room for positions: in each input plane so many are loaded, and so many from its first on are read.
+void set_positions(StagedPlane& plane, const TapTables& tables, int64_t loaded, int64_t read);
+
 /// Voxels of the streamed form that are stored at once, and so have to lie in one row of a tile.
 int64_t stored_voxels(const Config& config);
 
@@ -19,7 +22,10 @@ int64_t stored_voxels(const Config& config);
 bool set_streamed_plane(Config& config, const TapTables& tables);
 
 /// The input as TMA brings it, where warps rearrange it.
-bool set_raw(Config& config, const Problem& problem);
+bool set_raw(Config& config, const Problem& problem, const TapTables& tables);
+
+/// Whether TMA takes the rows and columns of a staged plane as one box.
+bool fits_box(const Config& config, const TapTables& tables);
 
 /// With the stages of input and groups of taps that the config has: three stages of weights or more.
 bool set_weight_stages(Config& config, const Problem& problem, const TapTables& tables, int64_t shared_limit);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -7,9 +8,23 @@
 #include "cuda/kernels/shared/tensorcore.cuh"
 #include "tconv3d/problem.hpp"
 
-/// Which taps a tensor-core kernel multiplies, in which order, and into which accumulators. Phases and shifts are those
-/// of the index map: output o = stride · q + phase reads the input at q + shift.
+/// Which taps a tensor-core kernel multiplies, in which order, and into which accumulators. Phases, input planes and
+/// shifts are those of the index map: output out_stride · q + phase reads the input at in_stride · (q + shift) + plane.
 namespace tconv3d::cuda::tensorcore {
+
+/// The input planes along one dimension that are read. A stage holds those of H and W side by side; those of D are
+/// slices of their own.
+struct InputPlanes {
+    int64_t stride;             ///< from an element of a plane to its next
+    std::vector<int64_t> first; ///< the first element of each, rising
+
+    explicit InputPlanes(const Axis& axis);
+    int64_t count() const { return static_cast<int64_t>(first.size()); }
+    /// Elements of the input from the first of so many positions of plane 0 to the last of all planes.
+    int64_t reach(int64_t positions) const { return (positions - 1) * stride + first.back() + 1; }
+    /// Elements of all planes, of an input of that extent.
+    int64_t elements(int64_t extent) const;
+};
 
 /// The accumulator slots of a D phase: the output slice q lives in slot q mod length.
 struct Ring {
@@ -19,24 +34,28 @@ struct Ring {
     int64_t shift_min;
 };
 
-/// A tap along D, and the input slice that it reads, relative to q.
+/// A tap along D, and the input slice that it reads: at q + shift of an input plane.
 struct DepthTap {
     int64_t phase;
     int64_t tap;
     int64_t shift;
+    int64_t plane; ///< its place among those that are read
 };
 
-/// The taps along D.
+/// The taps along D. Kernels number the input slices that are read: slice `position * planes + place of the plane`.
 struct DepthTables {
+    int64_t planes;             ///< input planes that are read
     std::vector<Ring> rings;    ///< by D phase
     int64_t slots;              ///< 1 in the gathered form
     int64_t rotations;          ///< slices after which every ring is where it was; taps along D in the gathered form
-    std::vector<DepthTap> taps; ///< by phase
+    std::vector<DepthTap> taps; ///< by phase, and by the slice that they read
 
     DepthTables(const Axis& axis, Form form);
 
-    /// The tap of a phase that reads at a shift; -1 when there is none.
-    int64_t tap_at(int64_t phase, int64_t shift) const;
+    /// The tap of a phase that reads an input plane at a shift; -1 when there is none.
+    int64_t tap_at(int64_t phase, int64_t shift, int64_t plane) const;
+    /// Slices of an input plane after which every ring is where it was.
+    int64_t ring_rotations() const { return rotations / planes; }
 };
 
 /// A tap (h, w), and the phase whose accumulators it adds to.
@@ -52,8 +71,9 @@ struct Product {
     int64_t count;
 };
 
-/// A shift of the input plane relative to an output's own position, and the taps that read there.
+/// A shift of an input plane relative to an output's own position, and the taps that read there.
 struct PlaneShift {
+    int64_t plane; ///< of those that a stage holds
     int64_t shift_h;
     int64_t shift_w;
     std::vector<PlaneTap> taps; ///< in the order of their accumulators
@@ -76,6 +96,7 @@ enum class RowPhases {
 /// RowPhases::apart there is one for each tap along H.
 struct Pass {
     int64_t tap_h;
+    int64_t plane; ///< the first of those that it reads
     int64_t shift_h;
 };
 
@@ -121,6 +142,7 @@ private:
 /// All of that, and the range of the shifts.
 struct TapTables {
     Form form;
+    std::array<InputPlanes, 3> inputs;
     DepthTables depth;
     PlaneTables plane;
     Extents shift_min;
@@ -135,6 +157,8 @@ struct TapTables {
     /// Input positions beside its own that the outputs of a position read along a dimension.
     int64_t halo(size_t dim) const { return shift_max[dim] - shift_min[dim]; }
     int64_t row_sets() const { return static_cast<int64_t>(plane.row_sets.size()); }
+    /// Input planes that a stage holds.
+    int64_t staged_planes() const { return inputs[1].count() * inputs[2].count(); }
 };
 
 } // namespace tconv3d::cuda::tensorcore

@@ -26,15 +26,18 @@ MapShape channels_last_shape(const Problem& problem, const Config& config) {
     const bool swizzled = config.input.source == Source::swizzled;
     const int64_t together = swizzled ? config.input.steps * step : step / 2;
     const int64_t swizzle = swizzled ? config.position_bytes() : 0;
+    const Extents step_of = in_stride(problem); // a box brings one input plane
     if (config.plane.interleaved && config.tile.images > 1)
         return {{channels, w, problem.batch, h, d},
                 {1, voxel, volume * voxel, w * voxel, plane * voxel},
                 {together, config.plane.pitch, config.tile.images, config.plane.rows, 1},
-                swizzle};
+                swizzle,
+                {1, step_of[2], 1, step_of[1], 1}};
     return {{channels, problem.groups, w, h, d * problem.batch},
             {1, channels, voxel, w * voxel, plane * voxel},
             {together, 1, config.plane.pitch, config.plane.rows, 1},
-            swizzle};
+            swizzle,
+            {1, 1, step_of[2], step_of[1], 1}};
 }
 
 } // namespace
@@ -48,7 +51,7 @@ MapShape map_shape(const Problem& problem, const Config& config) {
     const bool whole = config.input.source == Source::whole_planes || row_boxes;
     return {{whole ? plane : w, channels, whole ? 1 : h, d, problem.batch * problem.groups},
             {1, volume, whole ? plane : w, plane, channels * volume},
-            {config.input.raw_pitch, config.input.steps * channel_step(problem), whole ? 1 : config.plane.rows,
+            {config.input.raw_pitch, config.input.steps * channel_step(problem), whole ? 1 : config.input.box_rows,
              config.tile.slices, row_boxes ? 1 : config.tile.images / config.tile.slices},
             0};
 }
@@ -63,11 +66,11 @@ int64_t box_bytes(const Problem& problem, const Config& config) {
 TensorMap encode_map(const Problem& problem, const Config& config, const void* in) {
     const MapShape shape = map_shape(problem, config);
     uint64_t extents[5], strides[4];
-    uint32_t box[5];
-    const uint32_t element_strides[] = {1, 1, 1, 1, 1};
+    uint32_t box[5], element_strides[5];
     for (size_t i = 0; i < 5; ++i) {
         extents[i] = static_cast<uint64_t>(shape.extents[i]);
-        box[i] = static_cast<uint32_t>(shape.box[i]);
+        element_strides[i] = static_cast<uint32_t>(shape.steps[i]);
+        box[i] = static_cast<uint32_t>(shape.box[i] * shape.steps[i]);
         if (i > 0) strides[i - 1] = static_cast<uint64_t>(shape.strides[i] * bytes_per_element(problem.dtype));
     }
     TensorMap map;

@@ -13,9 +13,10 @@ namespace tconv3d::cuda::tensorcore {
 /// where channels are planes; where channels are contiguous, slices do.
 struct MapShape {
     std::array<int64_t, 5> extents;
-    std::array<int64_t, 5> strides; ///< in elements
-    std::array<int64_t, 5> box;
-    int64_t swizzle; ///< bytes of a swizzled row, 0 where none are
+    std::array<int64_t, 5> strides;                 ///< in elements
+    std::array<int64_t, 5> box;                     ///< elements that are copied
+    int64_t swizzle;                                ///< bytes of a swizzled row, 0 where none are
+    std::array<int64_t, 5> steps = {1, 1, 1, 1, 1}; ///< from an element that is copied to the next one
 };
 
 MapShape map_shape(const Problem& problem, const Config& config);

@@ -115,12 +115,14 @@ inline void copy_async_arrive(uint32_t shared_barrier) {
     emulator::later([shared_barrier] { emulator::barrier_arrive(shared_barrier); });
 }
 
-/// Extents, strides and box from the contiguous dimension on; rounds to tf32 where the elements are.
+/// Extents, strides and box from the contiguous dimension on, and from an element that is copied to the next one;
+/// rounds to tf32 where the elements are.
 struct TensorMap {
     const unsigned char* src;
     int64_t extents[5];
     int64_t strides[5];
     int64_t box[5];
+    int64_t steps[5];
     int bytes;
     bool tf32;
     int swizzle; // bytes of a row, 0 for none
@@ -164,7 +166,7 @@ inline void read_box(uint32_t shared_dst, const TensorMap& map, const std::array
         int64_t rest = index, place = 0;
         bool inside = true;
         for (int i = 0; i < 5; ++i) {
-            const int64_t at = start[static_cast<size_t>(i)] + rest % map.box[i];
+            const int64_t at = start[static_cast<size_t>(i)] + rest % map.box[i] * map.steps[i];
             rest /= map.box[i];
             inside = inside && at >= 0 && at < map.extents[i];
             place += at * map.strides[i];

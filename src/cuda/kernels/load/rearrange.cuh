@@ -2,28 +2,45 @@
 
 // How two warps rearrange the input into core matrices: where TMA brings channel planes, where fp32 is to be split in
 // parts, and where TMA cannot take the input at all.
+#include "load/ranges.cuh"
 #include "load/tma.cuh"
 #include "schedule/positions.cuh"
 
 namespace {
 
 constexpr int kRearrangingThreads = kRearrangingWarps * 32;
-constexpr int kLoaded = kImages * kPlaneRows * kPitch; // positions
 
 // ---- Channel planes as TMA brings them ----
 //
 // A raw row is kRawPitch elements, and the raw rows of all channels of a stage lie side by side. A raw row is one row
-// of a plane, or some whole rows (Source::whole_rows), or a whole plane (Source::whole_planes).
+// of the input, or some whole rows (Source::whole_rows), or a whole plane (Source::whole_planes). Elements of all input
+// planes lie in it as in the input; each goes to the staged plane of its own.
 
 constexpr bool kRowBoxes = kSource == Source::whole_rows;
+constexpr bool kDeinterleaves = kInStrideH * kInStrideW > 1;
 constexpr int kStageChannels = kSteps * kChannelStep;
-constexpr int kRawRows = kImages * (kWholeRows ? kPlaneBoxes : kPlaneRows);
+constexpr int kRawRows = kImages * (kWholeRows ? kPlaneBoxes : kBoxRows);
+constexpr int kRawColumns = (kPitch - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1; // of a row that is cut
 
 /// Whether a voxel of a tile is one of the input, where rows come whole: their halo does not come with them.
-__device__ __forceinline__ bool in_whole_plane(const Voxel& voxel) {
-    const int h = voxel.row + kShiftMinH, w = voxel.column + kShiftMinW;
+__device__ __forceinline__ bool in_whole_plane(const Voxel& voxel, int plane) {
+    const int h = (voxel.row + kShiftMinH) * kInStrideH + plane_row(plane);
+    const int w = (voxel.column + kShiftMinW) * kInStrideW + plane_column(plane);
     return (kRowBoxes || (h >= 0 && h < kInH)) && w >= 0 && w < kInW;
 }
+
+/// Which input plane of a dimension has an element, by its place among those that are read, and where. `at` counts from
+/// the first position of plane 0.
+template <int Stride>
+struct PlaneElement {
+    int place = -1, position;
+    template <int Count>
+    __device__ __forceinline__ PlaneElement(const int (&planes)[Count], int at) : position(at / Stride) {
+#pragma unroll
+        for (int i = 0; i < Count; ++i) place = at >= 0 && at % Stride == planes[i] ? i : place;
+    }
+    __device__ __forceinline__ bool below(int count) const { return place >= 0 && position < count; }
+};
 
 /// The position of an element of a raw row, counted from the row's first, or from the plane's; and whether it has one.
 /// Elements come in eights. Where `eight` is a constant, so is most of this.
@@ -31,7 +48,17 @@ struct RawElement {
     int position;
     bool exists;
     __device__ __forceinline__ RawElement(int eight, int element, int shift) {
-        if constexpr (kWholeRows) {
+        if constexpr (kDeinterleaves) {
+            const int at = eight * 8 + element;
+            const PlaneElement<kInStrideW> w(kInPlaneW, kWholeRows ? at % kInW - kShiftMinW * kInStrideW : at - shift);
+            position = w.place * kInPlanePitch + w.position;
+            exists = w.below(kPitch);
+            if constexpr (kWholeRows) {
+                const PlaneElement<kInStrideH> h(kInPlaneH, at / kInW - kShiftMinH * kInStrideH);
+                position += h.place * (kInPlanesW * kInPlanePitch) + h.position * kRowPitch;
+                exists = exists && h.below(kPlaneRows);
+            }
+        } else if constexpr (kWholeRows) {
             const int at = eight * 8 + element, w = at % kInW - kShiftMinW;
             const int h = at / kInW - (kRowBoxes ? 0 : kShiftMinH);
             position = h * kRowPitch + w;
@@ -43,13 +70,23 @@ struct RawElement {
     }
 };
 
+/// The position at which a raw row of several input planes begins, without their places along W; -1 where no tap reads
+/// it.
+__device__ __forceinline__ int raw_row_position(int row) {
+    if constexpr (kWholeRows) return row * kImagePitch;
+    const PlaneElement<kInStrideH> h(kInPlaneH, row % kBoxRows);
+    if (h.place < 0) return -1;
+    return row / kBoxRows * kImagePitch + h.place * (kInPlanesW * kInPlanePitch) + h.position * kPitch;
+}
+
 /// Planes of 16-bit elements. Eight elements of eight channels are a matrix, whose columns are rows of core matrices:
 /// ldmatrix transposes it. Each warp takes half of the channels, four matrices with a load, many loads before the first
 /// store.
 __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
     static_assert(kRearrangingWarps == 2);
-    constexpr int kEightsAtOnce = 4 / kSteps, kLoadsAtOnce = 4;
-    constexpr int kRowEights = kWholeRows ? (kBoxRows * kInW + 7) / 8 : (kPitch + 2 * 7) / 8;
+    // Where planes are de-interleaved, each store has a position of its own to compute.
+    constexpr int kEightsAtOnce = 4 / kSteps, kLoadsAtOnce = kDeinterleaves ? 2 : 4;
+    constexpr int kRowEights = kWholeRows ? (kBoxRows * kInW + 7) / 8 : (kRawColumns + 2 * 7) / 8;
     constexpr int kLoads = (kRowEights + kEightsAtOnce - 1) / kEightsAtOnce;
     const int shift = raw_shift(walk.item()), lane = thread % 32, plane = thread / 32 * kSteps;
     uint32_t from = raw + ((plane * 8 + lane % (8 * kSteps)) * kRawPitch + lane / (8 * kSteps) * 8) * 2;
@@ -58,6 +95,7 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
     for (int row = 0; row < kRawRows; ++row) {
         // The last box of a plane may have rows that the plane does not need.
         const int end = kRowBoxes ? (kPlaneRows - row % kPlaneBoxes * kBoxRows) * kRowPitch : 0;
+        const int begins = kDeinterleaves ? raw_row_position(row) : 0;
 #pragma unroll
         for (int begin = 0; begin < kLoads; begin += kLoadsAtOnce) {
             uint32_t words[kLoadsAtOnce][4];
@@ -70,27 +108,28 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
                 const int eight = (begin + i / 4) * kEightsAtOnce + i % 4 / kSteps;
                 if (eight >= kRowEights) continue;
                 const RawElement at(eight, lane / 4, shift);
-                if (at.exists && (!kRowBoxes || at.position < end))
-                    ptx::store_shared(to + i % kSteps * kPlaneBytes + at.position * 16, words[i / 4][i % 4]);
+                if (at.exists && (!kRowBoxes || at.position < end) && begins >= 0)
+                    ptx::store_shared(to + i % kSteps * kPlaneBytes + (begins + at.position) * 16, words[i / 4][i % 4]);
             }
         }
         from += kStageChannels * kRawPitch * 2;
         if constexpr (kRowBoxes) {
             constexpr int kBox = kBoxRows * kRowPitch;
             to += (row % kPlaneBoxes + 1 < kPlaneBoxes ? kBox : kImagePitch - (kPlaneBoxes - 1) * kBox) * 16;
-        } else {
+        } else if constexpr (!kDeinterleaves) {
             to += (kWholeRows ? kImagePitch : kPitch) * 16;
         }
     }
 }
 
 /// One position of four fp32 channels.
-__device__ __forceinline__ CoreRow row_from_planes(uint32_t raw, const Voxel& voxel, int core, int shift) {
-    int row = voxel.image * kPlaneRows + voxel.row, column = voxel.column + shift;
+__device__ __forceinline__ CoreRow row_from_planes(uint32_t raw, const Voxel& voxel, int plane, int core, int shift) {
+    int row = voxel.image * kBoxRows + voxel.row * kInStrideH + plane_row(plane);
+    int column = voxel.column * kInStrideW + plane_column(plane) + shift;
     if constexpr (kWholeRows) {
-        const int h = kRowBoxes ? voxel.row % kBoxRows : voxel.row + kShiftMinH;
+        const int h = kRowBoxes ? voxel.row % kBoxRows : (voxel.row + kShiftMinH) * kInStrideH + plane_row(plane);
         row = voxel.image * kPlaneBoxes + (kRowBoxes ? voxel.row / kBoxRows : 0);
-        column = h * kInW + voxel.column + kShiftMinW;
+        column = h * kInW + (voxel.column + kShiftMinW) * kInStrideW + plane_column(plane);
     }
     const uint32_t from = raw + ((row * kStageChannels + core * 4) * kRawPitch + column) * 4;
     CoreRow found;
@@ -101,7 +140,7 @@ __device__ __forceinline__ CoreRow row_from_planes(uint32_t raw, const Voxel& vo
 
 /// Stores a row of a core matrix: rounded to tf32, or its two parts where fp32 is split, or as it is.
 __device__ __forceinline__ void store_core_row(uint32_t to, const CoreRow& row) {
-    if constexpr (kParts == 2 || (kWordChannels == 1 && kSource == Source::global)) {
+    if constexpr (kParts == 2 || (kWordChannels == 1 && (kSource == Source::global || kRanges))) {
         store_parts(to, kPartBytes, row);
     } else {
         ptx::store_shared(to, row.words);
@@ -114,23 +153,24 @@ __device__ __forceinline__ void rearrange_floats(const InputWalk& walk, uint32_t
     constexpr int kAtOnce = kSteps == 1 || kParts == 2 ? 2 : 4;
     const int shift = raw_shift(walk.item());
 #pragma unroll 1
-    for (int position = thread; position < kLoaded; position += kRearrangingThreads) {
-        const Voxel voxel = voxel_at(position);
-        if (kWholeRows && !in_whole_plane(voxel)) continue;
+    for (int i = thread; i < kStagedPlanes * kLoaded; i += kRearrangingThreads) {
+        const StagedPosition staged(i, kLoaded);
+        const Voxel voxel = voxel_at(staged.of_plane);
+        if (kWholeRows && !in_whole_plane(voxel, staged.plane)) continue;
 #pragma unroll 1
         for (int core = 0; core < 2 * kSteps; core += kAtOnce) {
-            const int at = core * kPlaneBytes + position * 16;
+            const int at = core * kPlaneBytes + staged.position() * 16;
             CoreRow rows[kAtOnce];
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) {
+            for (int j = 0; j < kAtOnce; ++j) {
                 if constexpr (kHasPlanes) {
-                    rows[i] = row_from_planes(raw, voxel, core + i, shift);
+                    rows[j] = row_from_planes(raw, voxel, staged.plane, core + j, shift);
                 } else {
-                    ptx::load_shared(rows[i].words, raw + at + i * kPlaneBytes);
+                    ptx::load_shared(rows[j].words, raw + at + j * kPlaneBytes);
                 }
             }
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) store_core_row(to + at + i * kPlaneBytes, rows[i]);
+            for (int j = 0; j < kAtOnce; ++j) store_core_row(to + at + j * kPlaneBytes, rows[j]);
         }
     }
 }
@@ -153,11 +193,13 @@ __device__ __forceinline__ CoreRow make_row(Load load_channel) {
 }
 
 /// One position of the channels of a core matrix, element by element: for rows that TMA cannot take.
-__device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const Voxel& voxel, int core) {
+__device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const Voxel& voxel, int plane, int core) {
     using Element = typename Unsigned<4 / kWordChannels>::Type;
     const TensorCoreArguments& args = walk.args;
-    const int n = walk.item().n + voxel.image / kSlices, d = walk.slice() * kSlices + voxel.image % kSlices;
-    const int h = walk.item().q_h + kShiftMinH + voxel.row, w = first_column(walk.item()) + voxel.column;
+    const int n = walk.item().n + voxel.image / kSlices;
+    const int d = depth_of(walk.slice()) * kSlices + voxel.image % kSlices;
+    const int h = first_row(walk.item()) + voxel.row * kInStrideH + plane_row(plane);
+    const int w = first_column(walk.item()) + voxel.column * kInStrideW + plane_column(plane);
     const int channel = walk.chunk() * kSteps * kChannelStep + core * 4 * kWordChannels;
     const bool inside =
         voxel.image < kImages && n < args.batch && h >= 0 && h < args.in_extents.h && w >= 0 && w < args.in_extents.w;
@@ -176,12 +218,55 @@ __device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const 
     });
 }
 
+/// The same from the ranges of a raw stage.
+__device__ __forceinline__ CoreRow row_from_ranges(const InputWalk& walk, const InputRows& rows,
+                                                   const RangeShifts& shifts, uint32_t raw, const Voxel& voxel,
+                                                   int plane, int core) {
+    using Element = typename Unsigned<4 / kWordChannels>::Type;
+    constexpr int kBytes = sizeof(Element);
+    const int h = first_row(walk.item()) + voxel.row * kInStrideH + plane_row(plane);
+    const int w = first_column(walk.item()) + voxel.column * kInStrideW + plane_column(plane);
+    const bool inside = h >= rows.begin && h < rows.end && w >= 0 && w < walk.args.in_extents.w &&
+                        walk.item().n + voxel.image < walk.args.batch;
+    const int channels = kInChannels - walk.chunk() * kRangeChannels - core * kRawAlign; // that exist
+    const uint32_t from = raw + ((voxel.image * kRangeChannels + core * kRawAlign) * kRawPitch +
+                                 (inside ? (h - rows.begin) * walk.args.in_extents.w + w : 0)) *
+                                    kBytes;
+    return make_row([&](int c) -> uint32_t {
+        Element element;
+        ptx::load_shared(element, from + (c * kRawPitch + shifts.of[c]) * kBytes);
+        return inside && (kInChannels % kRangeChannels == 0 || c < channels) ? static_cast<uint32_t>(element) : 0u;
+    });
+}
+
+__device__ __forceinline__ void rearrange_ranges(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
+    constexpr int kImagePositions = kPlaneRows * kPitch;
+    const InputRows rows(walk);
+#pragma unroll 1
+    for (int image = 0; image < kImages; ++image) {
+        const RangeShifts shifts(walk, rows, image);
+#pragma unroll 1
+        for (int i = thread; i < kImagePositions * kStagedPlanes; i += kRearrangingThreads) {
+            const StagedPosition staged(i, kImagePositions);
+            const Voxel voxel = {image, staged.of_plane / kPitch, staged.of_plane % kPitch};
+            const int position =
+                staged.plane * kInPlanePitch + image * kImagePitch + voxel.row * kRowPitch + voxel.column;
+#pragma unroll 2
+            for (int core = 0; core < 2 * kSteps; ++core)
+                store_core_row(to + core * kPlaneBytes + position * 16,
+                               row_from_ranges(walk, rows, shifts, raw, voxel, staged.plane, core));
+        }
+    }
+}
+
 /// Small planes have fewer positions than there are lanes, but several core matrices.
 __device__ __forceinline__ void rearrange_global(const InputWalk& walk, uint32_t to, int thread) {
 #pragma unroll 1
-    for (int i = thread; i < kLoaded * 2 * kSteps; i += kRearrangingThreads) {
-        const int position = i % kLoaded, core = i / kLoaded;
-        store_core_row(to + core * kPlaneBytes + position * 16, row_from_global(walk, voxel_at(position), core));
+    for (int i = thread; i < kLoaded * kStagedPlanes * 2 * kSteps; i += kRearrangingThreads) {
+        const StagedPosition staged(i % (kLoaded * kStagedPlanes), kLoaded);
+        const int core = i / (kLoaded * kStagedPlanes);
+        store_core_row(to + core * kPlaneBytes + staged.position() * 16,
+                       row_from_global(walk, voxel_at(staged.of_plane), staged.plane, core));
     }
 }
 
@@ -194,6 +279,8 @@ __device__ __forceinline__ void rearrange(const TensorCoreArguments& args, const
         const uint32_t to = pipe.in.at(s), raw = kHasRaw ? pipe.raw.at(s) : 0;
         if constexpr (kSource == Source::global) {
             rearrange_global(walk, to, thread);
+        } else if constexpr (kRanges) {
+            rearrange_ranges(walk, to, raw, thread);
         } else if constexpr (kHasPlanes && kWordChannels == 2) {
             rearrange_halves(walk, to, raw, thread);
         } else {

@@ -7,16 +7,19 @@
 
 namespace {
 
-/// The first column of a staged plane.
+/// The first column, and the first row, of a staged plane in input plane 0.
 __device__ __forceinline__ int first_column(const Item& item) {
-    return item.q_w + kShiftMinW;
+    return (item.q_w + kShiftMinW) * kInStrideW;
+}
+__device__ __forceinline__ int first_row(const Item& item) {
+    return (item.q_h + kShiftMinH) * kInStrideH;
 }
 
 /// Columns by which the box of a plane begins early, since TMA wants the start of a row on 16 bytes. Where tiles are
 /// aligned it is the same number for all.
 __device__ __forceinline__ int raw_shift(const Item& item) {
-    const int start = kTileW % kRawAlign == 0 ? 0 : item.q_w;
-    return (start + kShiftMinW) & (kRawAlign - 1);
+    const int start = kTileW * kInStrideW % kRawAlign == 0 ? 0 : item.q_w;
+    return ((start + kShiftMinW) * kInStrideW) & (kRawAlign - 1);
 }
 
 __device__ __forceinline__ int raw_column(const Item& item) {
@@ -26,28 +29,31 @@ __device__ __forceinline__ int raw_column(const Item& item) {
 __device__ __forceinline__ void copy_boxes(const InputWalk& walk, const ptx::TensorMap& map, uint32_t to,
                                            uint32_t barrier, int lane) {
     const Item& item = walk.item();
-    const int channel = walk.chunk() * kSteps * kChannelStep, row = item.q_h + kShiftMinH;
+    const int channel = walk.chunk() * kSteps * kChannelStep, row = first_row(item), slice = depth_of(walk.slice());
     if constexpr (kSource == Source::whole_rows) {
         constexpr int kBoxBytes = kRawBoxBytes / (kImages * kPlaneBoxes);
         for (int box = lane; box < kImages * kPlaneBoxes; box += 32)
-            ptx::copy_box(to + box * kBoxBytes, map, (item.n + box / kPlaneBoxes) * kGroups + item.group, walk.slice(),
-                          0, channel, (row + box % kPlaneBoxes * kBoxRows) * kInW, barrier);
+            ptx::copy_box(to + box * kBoxBytes, map, (item.n + box / kPlaneBoxes) * kGroups + item.group, slice, 0,
+                          channel, (row + box % kPlaneBoxes * kBoxRows) * kInW, barrier);
     } else if constexpr (kHasPlanes) {
         constexpr bool kWholePlanes = kSource == Source::whole_planes;
         if (lane == 0)
-            ptx::copy_box(to, map, item.n * kGroups + item.group, walk.slice() * kSlices, kWholePlanes ? 0 : row,
-                          channel, kWholePlanes ? 0 : raw_column(item), barrier);
+            ptx::copy_box(to, map, item.n * kGroups + item.group, slice * kSlices, kWholePlanes ? 0 : row, channel,
+                          kWholePlanes ? 0 : raw_column(item), barrier);
     } else if constexpr (kSwizzled && kInterleaved) {
-        if (lane == 0) ptx::copy_box(to, map, walk.slice(), row, item.n, first_column(item), channel, barrier);
+        for (int plane = lane; plane < kStagedPlanes; plane += 32)
+            ptx::copy_box(to + plane * (kInPlanePitch * kPositionBytes), map, slice, row + plane_row(plane), item.n,
+                          first_column(item) + plane_column(plane), channel, barrier);
     } else {
         // All channels of a stage at once, or those of one core matrix.
         constexpr int kBoxes = kSwizzled ? 1 : 2 * kSteps, kBoxChannels = 4 * kWordChannels;
-        for (int box = lane; box < kBoxes * kImages; box += 32) {
-            const int core = box % kBoxes, image = box / kBoxes;
+        for (int box = lane; box < kBoxes * kImages * kStagedPlanes; box += 32) {
+            const int core = box % kBoxes, image = box / kBoxes % kImages, plane = box / (kBoxes * kImages);
             if (item.n + image >= walk.args.batch) continue;
-            ptx::copy_box(to + core * kPlaneBytes + image * (kImagePitch * kPositionBytes), map,
-                          (item.n + image) * walk.args.in_extents.d + walk.slice(), row, first_column(item), item.group,
-                          channel + core * kBoxChannels, barrier);
+            const int position = plane * kInPlanePitch + image * kImagePitch;
+            ptx::copy_box(to + core * kPlaneBytes + position * kPositionBytes, map,
+                          (item.n + image) * walk.args.in_extents.d + slice, row + plane_row(plane),
+                          first_column(item) + plane_column(plane), item.group, channel + core * kBoxChannels, barrier);
         }
     }
 }
@@ -56,7 +62,7 @@ __device__ __forceinline__ void copy_boxes(const InputWalk& walk, const ptx::Ten
 __device__ __forceinline__ int box_bytes(const InputWalk& walk) {
     if constexpr (kHasPlanes) return kRawBoxBytes;
     const int images = kInterleaved ? kImages : min(kImages, walk.args.batch - walk.item().n);
-    return images * 2 * kSteps * (kPlaneRows * kPitch * 16);
+    return kStagedPlanes * images * 2 * kSteps * (kPlaneRows * kPitch * 16);
 }
 
 __device__ __forceinline__ void copy_input(const TensorCoreArguments& args, const ptx::TensorMap& map,

@@ -23,7 +23,8 @@ __device__ __forceinline__ constexpr int packed_bytes(int taps) {
 __device__ __forceinline__ const unsigned char* weights_of(const WeightWalk& walk) {
     const int64_t tile =
         static_cast<int64_t>(walk.item().group) * walk.args.grid.channel_tiles + walk.item().channel_tile;
-    const int64_t rotation = kRotatesCopies ? tile : tile * kRotations + walk.rotation();
+    const int64_t rotation =
+        kRotatesCopies ? tile * kInPlanesD + walk.slice() % kInPlanesD : tile * kRotations + walk.rotation();
     const int64_t pass = (rotation * kChunks + walk.chunk()) * kPasses + walk.item().first_pass();
     return walk.args.weights + pass * packed_bytes(kPassTaps);
 }
@@ -36,7 +37,7 @@ __device__ __forceinline__ WeightCopy weight_copy(const WeightWalk& walk, const 
     const int ring = index / 2, length = kRingLength[ring];
     if (length == 0) return {nullptr, 0, 0};
     const int slot = kTileChannels / 8 * eight_rows_stride(group), start = kRingStart[ring] * slot;
-    const int rotated = (length - walk.slice() % length) % length;
+    const int rotated = (length - walk.slice() / kInPlanesD % length) % length;
     if (index % 2 == 0) return {from + (start + rotated * slot), start, (length - rotated) * slot};
     return {from + start, start + (length - rotated) * slot, rotated * slot};
 }

@@ -3,9 +3,10 @@
 // Constants that follow from those of the host (cuda/source/constants.cpp lists these with their meaning).
 //
 // A staged plane is a row of positions, one for each voxel of the tile and its halo: image after image, row after row.
-// A position holds 16 bytes of channels, and the planes of the next channels lie behind its plane. So 8 neighbouring
-// positions are one core matrix of a K-major operand, and a tap is a constant distance between positions. Where TMA
-// writes the stages, a position holds all channels of a stage, and the single plane is a swizzled K-major operand.
+// A stage has one for each input plane of H and W, one behind the other: all of them are one operand. A position holds
+// 16 bytes of channels, and the planes of the next channels lie behind its plane. So 8 neighbouring positions are one
+// core matrix of a K-major operand, and a tap is a constant distance between positions. Where TMA writes the stages, a
+// position holds all channels of a stage, and the single plane is a swizzled K-major operand.
 #include "base/ptx.cuh"
 #include "base/storage.cuh"
 
@@ -30,7 +31,8 @@ constexpr bool kSwizzled = kSource == Source::swizzled;
 constexpr bool kRearranged = !kSwizzled; // by warps
 constexpr bool kWholeRows = kSource == Source::whole_rows || kSource == Source::whole_planes;
 constexpr bool kHasPlanes = kSource == Source::rows || kWholeRows;
-constexpr bool kHasRaw = kHasPlanes || kSource == Source::core_matrices; // what TMA brings is rearranged
+constexpr bool kRanges = kSource == Source::ranges;
+constexpr bool kHasRaw = kHasPlanes || kRanges || kSource == Source::core_matrices; // what TMA brings is rearranged
 constexpr int kPlaneBytes = kPositions * 16;
 constexpr int kPartBytes = 2 * kSteps * kPlaneBytes;
 constexpr int kStageBytes = kParts * kPartBytes;
@@ -38,6 +40,15 @@ constexpr int kPositionBytes = kSwizzled ? kSteps * 32 : 16; // from a position 
 constexpr int kStepBytes = kSwizzled ? 32 : 2 * kPlaneBytes; // from a k step to the next
 constexpr bool kInterleaved = kImagePitch < kRowPitch;       // a row of each image in turn
 constexpr int kItemImages = kImages / kSlices;               // of the batch in a work item
+constexpr int kLoaded = kImages * kPlaneRows * kPitch;       // positions of an input plane
+
+/// Entries of a table.
+template <int Count>
+__host__ __device__ constexpr int count_of(const int (&)[Count]) {
+    return Count;
+}
+constexpr int kInPlanesD = count_of(kInPlaneD), kInPlanesW = count_of(kInPlaneW);
+constexpr int kStagedPlanes = count_of(kInPlaneH) * kInPlanesW; // of a stage
 
 /// A row of a core matrix: the 16 bytes of a position, or of a row of weights.
 struct alignas(16) CoreRow {

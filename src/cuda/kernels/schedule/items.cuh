@@ -14,6 +14,14 @@ __device__ __forceinline__ int table_entry(const int (&table)[Count], int index)
     return found;
 }
 
+/// The voxels along H and W from which on the input plane `plane` of a stage has every kInStride-th.
+__device__ __forceinline__ int plane_row(int plane) {
+    return table_entry(kInPlaneH, plane / kInPlanesW);
+}
+__device__ __forceinline__ int plane_column(int plane) {
+    return table_entry(kInPlaneW, plane % kInPlanesW);
+}
+
 /// Returns the remainder; what is divided becomes the quotient.
 __device__ __forceinline__ int divide(int& index, int divisor) {
     const int quotient = index / divisor, remainder = index - quotient * divisor;

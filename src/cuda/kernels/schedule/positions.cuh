@@ -45,4 +45,12 @@ __device__ __forceinline__ Voxel voxel_at(int position) {
     return voxel;
 }
 
+/// One of `count` positions of each staged plane, plane after plane.
+struct StagedPosition {
+    int plane, of_plane;
+    __device__ __forceinline__ StagedPosition(int index, int count)
+        : plane(kStagedPlanes == 1 ? 0 : index / count), of_plane(kStagedPlanes == 1 ? index : index % count) {}
+    __device__ __forceinline__ int position() const { return plane * kInPlanePitch + of_plane; }
+};
+
 } // namespace

@@ -34,7 +34,11 @@ __device__ __forceinline__ void produce(const TensorCoreArguments& args, const p
     if (thread >= 64) {
         if constexpr (kRearranged) rearrange(args, pipe, thread - 64);
     } else if (thread >= 32) {
-        if constexpr (kSource != Source::global) copy_input(args, map, pipe, thread - 32);
+        if constexpr (kRanges) {
+            copy_ranges(args, pipe, thread - 32);
+        } else if constexpr (kSource != Source::global) {
+            copy_input(args, map, pipe, thread - 32);
+        }
     } else if constexpr (kOwnWeights) {
         return;
     } else if constexpr (kWgmma) {
@@ -49,12 +53,14 @@ __device__ __forceinline__ void produce(const TensorCoreArguments& args, const p
 __device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
     const uint32_t zeros[4] = {};
 #pragma unroll 1
-    for (int position = threadIdx.x; position < kLoaded + kTail; position += kThreads) {
-        if (position < kLoaded && (!kWholeRows || in_whole_plane(voxel_at(position)))) continue;
+    for (int at = threadIdx.x; at < kStagedPlanes * (kLoaded + kTail); at += kThreads) {
+        const StagedPosition staged(at, kLoaded + kTail);
+        if (staged.of_plane < kLoaded && (!kWholeRows || in_whole_plane(voxel_at(staged.of_plane), staged.plane)))
+            continue;
 #pragma unroll 1
         for (int i = 0; i < kStages * kStageBytes / kPlaneBytes; ++i) {
             constexpr int kCores = kPositionBytes / 16; // of a position, in which swizzling leaves them
-            ptx::store_shared(pipe.in.data + i / kCores * (kPlaneBytes * kCores) + position * kPositionBytes +
+            ptx::store_shared(pipe.in.data + i / kCores * (kPlaneBytes * kCores) + staged.position() * kPositionBytes +
                                   i % kCores * 16,
                               zeros);
         }

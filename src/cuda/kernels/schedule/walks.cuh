@@ -1,6 +1,7 @@
 #pragma once
 
-// The order in which every role passes the stages of a CTA.
+// The order in which every role passes the stages of a CTA. Slices of the input are numbered among those that are read:
+// for each position along D, one of each input plane.
 #include "schedule/items.cuh"
 
 namespace {
@@ -19,18 +20,25 @@ struct OutputSlice {
     __device__ __forceinline__ int d() const { return q * kStrideD + phase; }
     __device__ __forceinline__ int first_tap() const { return table_entry(kPhaseDepthTap, phase); }
     __device__ __forceinline__ int end_tap() const { return table_entry(kPhaseDepthTap, phase + 1); }
-    __device__ __forceinline__ int in_slice(int tap) const { return q + table_entry(kDepthTapShift, tap); }
+    __device__ __forceinline__ int in_slice(int tap) const { return q * kInPlanesD + table_entry(kDepthTapSlice, tap); }
     __device__ __forceinline__ bool has(const TensorCoreArguments& args, int tap) const {
-        return tap < end_tap() && in_slice(tap) >= 0 && in_slice(tap) < args.in_extents.d && d() < args.out_extents.d;
+        return tap < end_tap() && in_slice(tap) >= 0 && in_slice(tap) < args.in_slices && d() < args.out_extents.d;
     }
 };
 
+/// Where a slice that is read lies in the input.
+__device__ __forceinline__ int depth_of(int slice) {
+    if constexpr (kInPlanesD == 1) return slice * kInStrideD + kInPlaneD[0];
+    return slice / kInPlanesD * kInStrideD + table_entry(kInPlaneD, slice % kInPlanesD);
+}
+
 /// The input slices that an item reads: the first one, and that behind the last.
 __device__ __forceinline__ int input_begin(const Item& item) {
-    return max((kGathered ? OutputSlice(item.q_d).q : item.q_d) + kShiftMinD, 0);
+    return max(((kGathered ? OutputSlice(item.q_d).q : item.q_d) + kShiftMinD) * kInPlanesD, 0);
 }
 __device__ __forceinline__ int input_end(const TensorCoreArguments& args, const Item& item) {
-    return min((kGathered ? OutputSlice(item.q_d_end - 1).q + 1 : item.q_d_end) + kShiftMaxD, args.in_extents.d);
+    const int end = kGathered ? OutputSlice(item.q_d_end - 1).q + 1 : item.q_d_end;
+    return min((end + kShiftMaxD) * kInPlanesD, args.in_slices);
 }
 
 /// Stages by input slices: items, their input slices, the chunks of channels of each.

@@ -17,6 +17,7 @@ enum class Source {
     rows,          ///< TMA brings the rows of channel planes one by one, and warps rearrange them.
     whole_rows,    ///< As rows; the tile has whole rows, of which TMA brings several in one box.
     whole_planes,  ///< As rows; the tile has whole planes, which TMA brings in one box.
+    ranges,        ///< TMA brings the rows of a tile as one range of bytes of each channel, and warps rearrange them.
     core_matrices, ///< TMA brings core matrices of fp32, which warps split in two tf32 parts.
     global,        ///< Warps load single elements from global memory.
 };
@@ -65,6 +66,7 @@ struct TensorCoreArguments {
     int64_t out_slice; ///< voxels of an output slice
     int32_t batch;
     Extents3 in_extents; ///< d counts groups of slices where a tile has several
+    int32_t in_slices;   ///< input slices that are read, or groups of them
     Extents3 out_extents;
     ItemGrid grid;
     ItemShares shares;

@@ -61,14 +61,15 @@ double GatheredClocks::of_input() const {
     const Source source = config_.input.source;
     int64_t voxels = config_.tile.images * config_.plane.rows * config_.plane.pitch;
     if (source == Source::whole_rows) voxels = config_.tile.images * config_.plane.rows * in[2];
-    if (source == Source::whole_planes) voxels = config_.tile.images * in[1] * in[2];
-    const double rows = as_double(voxels * 2 * config_.input.steps);
+    if (source == Source::whole_planes) voxels = config_.tile.images * in[1] * in[2] / tables_.staged_planes();
+    const double rows = as_double(tables_.staged_planes() * voxels * 2 * config_.input.steps);
     if (source == Source::global) return cost.global_row * rows + cost.global_wait;
     if (problem_.channels_last()) return cost.swizzled_row * rows + cost.swizzled_wait;
     const double retained = config_.input.raw_stages == 1 ? cost.one_raw_stage_wait : cost.retained_wait;
     const double waits = config_.pipeline.retains_slices ? retained
                          : config_.pipeline.stages == 2  ? cost.two_stages_wait
                                                          : cost.wait;
+    if (source == Source::ranges) return (is_16_bit(problem_) ? cost.half_range_row : cost.range_row) * rows + waits;
     return (is_16_bit(problem_) ? cost.halves_row : cost.floats_row) * rows + waits;
 }
 
@@ -119,7 +120,8 @@ GatheredClocks::Retained GatheredClocks::retained() const {
     const double stages = as_double(chunks(problem_, config_)), kernel = as_double(problem_.kernel[0]);
     const double sets = as_double(tables_.row_sets()), products = sets * kernel * stages * of_stage();
     const double more = as_double(config_.pipeline.stages - least_retained_stages(config_, problem_, tables_)) / stages;
-    const double hidden = (1 - 1 / kernel + more) * products, brought = stages * of_input();
+    const double hidden = (1 - 1 / kernel + more) * products;
+    const double brought = as_double(tables_.depth.planes) * stages * of_input();
     return {as_double(out_stride(problem_)[0]) * sets, products, std::max({brought - hidden, brought - products, 0.0})};
 }
 
@@ -200,7 +202,7 @@ void choose_shares(Config& config, const Problem& problem, const TapTables& tabl
 } // namespace
 
 int64_t least_retained_stages(const Config& config, const Problem& problem, const TapTables& tables) {
-    return (tables.halo(0) + 1) * chunks(problem, config);
+    return (tables.halo(0) + 1) * tables.depth.planes * chunks(problem, config);
 }
 
 void estimate_gathered(Config& config, const Problem& problem, const TapTables& tables, int multiprocessors,

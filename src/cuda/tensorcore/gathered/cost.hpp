@@ -9,7 +9,9 @@ namespace tconv3d::cuda::tensorcore {
 struct GatheredInputCost {
     double global_row = 9; ///< of 16 bytes of a position that warps load from global memory,
     double global_wait = 450;
-    double swizzled_row = 0.4; ///< that TMA writes,
+    double range_row = 1.9;      ///< that warps rearrange from ranges of bytes; not fitted,
+    double half_range_row = 2.9; ///< the same in 16 bits
+    double swizzled_row = 0.4;   ///< that TMA writes,
     double swizzled_wait = 600;
     double halves_row = 1.59; ///< that warps rearrange, of 16-bit elements
     double floats_row = 1.58; ///< and of fp32

@@ -72,7 +72,8 @@ int64_t positions_at_once(const Config& config) {
 int64_t pitch_of(const Config& config, const Problem& problem, const TapTables& tables) {
     const int64_t end = tables.q_count[2] + tables.shift_max[2], left = tables.shift_min[2];
     if (config.plane.tail == 0) return config.tile.w + tables.halo(2);
-    return std::max(end, std::min(in_extents(problem)[2], end) - left);
+    const int64_t columns = cuts(in_extents(problem)[2], in_stride(problem)[2]); // of the longest input plane
+    return std::max(end, std::min(columns, end) - left);
 }
 
 /// Where a vector of two voxels is 4 bytes, lanes exchange theirs if rows are multiples of four, or the tile is one
@@ -100,8 +101,7 @@ bool set_plane(Config& config, const Problem& problem, const TapTables& tables) 
     if (config.tile.images > 1 && problem.channels_last() && !plane.interleaved) {
         while (plane.rows * plane.pitch % 8 != 0) ++plane.rows;
     }
-    return plane.pitch <= kMostBox && plane.rows <= kMostBox &&
-           item_count(problem, tables, config) * item_depth(tables, config) < kMostSlices;
+    return fits_box(config, tables) && item_count(problem, tables, config) * item_depth(tables, config) < kMostSlices;
 }
 
 /// Cuts the positions into products; false where they do not fit.
@@ -114,7 +114,7 @@ bool set_products(Config& config, const Problem& problem, const TapTables& table
     const int64_t cores = products.m_tiles * products.columns / 8;
     const int64_t loaded = config.tile.images * plane.rows * plane.pitch + plane.tail;
     const int64_t last = (cores - 1) * config.core_stride() + 8;
-    plane.positions = round_up(std::max(loaded, last + tables.halo(1) * config.row_pitch() + tables.halo(2)), 8);
+    set_positions(plane, tables, loaded, last + tables.halo(1) * config.row_pitch() + tables.halo(2));
     const int64_t unrolled = tables.plane.pass_count() * tables.plane.products() * products.m_tiles;
     return accumulator_registers(tables, config) <= most_accumulators(problem, config) && unrolled <= kMostUnrolled;
 }
@@ -184,7 +184,7 @@ void GatheredConfigs::consider_stored(Config config) const {
     const int64_t all_steps = cuts(in_channels(problem_), channel_step(problem_));
     int64_t& steps = config.input.steps;
     for (steps = 1; steps <= std::min<int64_t>(4, all_steps); steps *= 2) {
-        if (all_steps % steps != 0 || !set_raw(config, problem_)) return;
+        if (all_steps % steps != 0 || !set_raw(config, problem_, tables_)) return;
         consider_retained(config);
         if (!set_stages(config, problem_, tables_, device_.shared_memory_per_block)) continue;
         estimate_gathered(config, problem_, tables_, device_.multiprocessors);

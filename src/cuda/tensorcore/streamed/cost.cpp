@@ -21,6 +21,8 @@ InputCost input_cost(const Config& config, const Problem& problem, const Streame
         return model.global;
     case Source::core_matrices:
         return model.core_matrices;
+    case Source::ranges:
+        return is_16_bit(problem) ? model.half_ranges : model.ranges;
     case Source::rows:
     case Source::whole_rows:
     case Source::whole_planes:
@@ -61,11 +63,12 @@ double stage_clocks(const Config& config, const Problem& problem, const TapTable
     const bool split = parts(problem) == 2, own = config.packs_own_weights();
     const int64_t steps = config.input.steps;
     const double tensor = product_clocks(config, problem, tables, passes, product);
-    const double cores =
-        input.core_row * as_double(config.tile.images * config.plane.rows * config.plane.pitch * 2 * steps);
+    const double cores = input.core_row * as_double(tables.staged_planes() * config.tile.images * config.plane.rows *
+                                                    config.plane.pitch * 2 * steps);
     const double columns = as_double(tables.depth.slots * config.tile.channels);
     const double weights = passes * as_double(steps * parts(problem) * tables.plane.taps()) * columns * 32;
-    const double raw_rows = as_double(config.tile.images * steps * channel_step(problem) * config.plane.rows);
+    const double raw_rows =
+        as_double(config.tile.images * steps * channel_step(problem) * tables.inputs[1].reach(config.plane.rows));
     const double copied = (as_double(config.pipeline.stage_bytes) + (own ? 0 : weights)) / product.bytes_per_clock +
                           input.raw_row * raw_rows;
     const double buffers =
@@ -121,9 +124,11 @@ class ItemClocks {
 public:
     ItemClocks(const Config& config, const Problem& problem, const TapTables& tables, double passes,
                const StreamedModel& model)
-        : depth_(item_depth(tables, config)), in_depth_(in_extents(problem)[0] / config.tile.slices),
+        : depth_(item_depth(tables, config)),
+          in_depth_(cuts(in_extents(problem)[0] / config.tile.slices, in_stride(problem)[0])),
           shift_min_(tables.shift_min[0]), shift_max_(tables.shift_max[0]),
-          per_slice_(stage_clocks(config, problem, tables, passes, model) * as_double(chunks(problem, config))),
+          per_slice_(stage_clocks(config, problem, tables, passes, model) *
+                     as_double(chunks(problem, config) * tables.depth.planes)),
           stores_(store_clocks(config, problem, tables, model.store)), overlap_(model.overlap) {}
 
     double of_whole() const { return of(slices(0, depth_), depth_); }
@@ -139,7 +144,7 @@ public:
     }
 
 private:
-    /// Input slices that a range of q meets, those that open its rings too.
+    /// Slices of each input plane that a range of q meets, those that open its rings too.
     int64_t slices(int64_t begin, int64_t end) const {
         return std::max<int64_t>(std::min(end + shift_max_, in_depth_) - std::max<int64_t>(begin + shift_min_, 0), 0);
     }

@@ -61,6 +61,8 @@ struct StreamedModel {
     InputCost swizzled = {0.35, 0.15, 0, 60};
     InputCost global = {9, 0.15, 0, 450};
     InputCost core_matrices = {1.3, 0.15, 0, 450};
+    InputCost ranges = {1.6, 0.15, 0, 450};      ///< not fitted: as rows of fp32, and an address for each channel
+    InputCost half_ranges = {2.6, 0.15, 0, 470}; ///< not fitted: the same with twice the loads
     InputCost halves = {0.84, 0, 0.2, 470};
     InputCost split = {1.45, 0.54, 0.25, 155};
     InputCost tf32_rows = {1.3, 0.15, 1.5, 450};

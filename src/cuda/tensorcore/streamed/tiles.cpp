@@ -83,7 +83,7 @@ void StreamedConfigs::consider_stored(Config config) const {
     int64_t& steps = config.input.steps;
     for (steps = 1; steps <= std::min<int64_t>(4, all_steps); steps *= 2) {
         if (all_steps % steps != 0) return;
-        if (!set_raw(config, problem_)) return;
+        if (!set_raw(config, problem_, tables_)) return;
         if (set_own_weights(config, problem_, tables_, shared_limit)) {
             config.weights.packing = Packing::by_cta;
             estimate_and_keep(config);
