@@ -18,6 +18,7 @@ enum Traits : unsigned {
     kCut = 2,         ///< rows are cut
     kRetained = 4,    ///< input slices stay in their stages
     kInterleaved = 8, ///< rows of all images are side by side
+    kSixWarps = 16,   ///< a warpgroup of its own rearranges too
 };
 
 constexpr Traits operator|(Traits a, Traits b) {
@@ -26,7 +27,8 @@ constexpr Traits operator|(Traits a, Traits b) {
 
 Traits traits_of(const Config& config, const TapTables& tables) {
     return (config.tile.images > 1 ? kImages : kPlain) | (config.tile.w < tables.q_count[2] ? kCut : kPlain) |
-           (config.pipeline.retains_slices ? kRetained : kPlain) | (config.plane.interleaved ? kInterleaved : kPlain);
+           (config.pipeline.retains_slices ? kRetained : kPlain) | (config.plane.interleaved ? kInterleaved : kPlain) |
+           (config.has_rearrangers() ? kSixWarps : kPlain);
 }
 
 struct Case {
@@ -43,6 +45,16 @@ constexpr Case kCases[] = {
     {"n1 ci20 co16 3x5x8 k3 p1 g2 bf16 ndhwc", Kind::streamed, Source::swizzled, "stride 1, groups"},
     {"n1 ci24 co16 3x9x16 k3 s2 p1 op1 tf32", Kind::streamed, Source::rows, "input planes of rows of fp32"},
     {"n1 ci24 co16 3x9x12 k4 s2 p1 bf16", Kind::streamed, Source::rows, "input planes of rows of 16 bits"},
+    {"n1 ci24 co16 3x9x12 k4 s2 p1 bf16", Kind::streamed, Source::rows, "the same, more warps", kSixWarps},
+    {"n1 ci20 co40 3x20x16 k3 p1 bf16", Kind::streamed, Source::rows, "the same, stride 1", kSixWarps},
+    {"n1 ci24 co16 3x9x16 k3 s2 p1 op1 tf32", Kind::streamed, Source::rows, "the same in fp32", kSixWarps},
+    {"n1 ci8 co24 3x7x9 k3 s2 p1 g2 f32", Kind::streamed, Source::ranges, "the same, ranges in parts", kSixWarps},
+    {"n2 ci8 co8 3x4x4 k2 s2 f16", Kind::streamed, Source::whole_planes, "the same, whole planes", kImages | kSixWarps},
+    {"n1 ci72 co16 3x5x16 k3 p1 bf16", Kind::gathered, Source::whole_rows, "the same, whole rows", kSixWarps},
+    {"n3 ci24 co16 2x4x4 k4 s2 p1 bf16", Kind::gathered, Source::whole_planes, "the same, whole planes, images",
+     kImages | kInterleaved | kSixWarps},
+    {"n2 ci8 co16 4x5x16 k4 s2 p1 tf32", Kind::gathered, Source::rows, "the same, slices that stay",
+     kRetained | kSixWarps},
     {"n1 ci8 co9 2x9x24 k3x3x5 s1x2x3 p0x1x2 op0x1x2 f16", Kind::streamed, Source::rows,
      "rows that begin anywhere in 16 bytes"},
     {"n1 ci8 co8 2x3x200 k3x3x5 s1x1x2 p1x1x2 op0x0x1 bf16", Kind::streamed, Source::rows, "rows that are cut", kCut},

@@ -72,6 +72,7 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kRawPitch", "elements from a raw row to the next"},
         {"kRawBytes", "bytes of a raw stage: input as TMA brings it, before warps rearrange it"},
         {"kRawStages", "raw stages"},
+        {"kRearrangingWarps", "warps that rearrange input: two of the producer, and maybe a warpgroup more"},
         {"kColumns", "columns of a product"},
         {"kMTiles", "products of a consumer warpgroup side by side"},
         {"kConsumers", "consumer warpgroups"},

@@ -98,7 +98,8 @@ void InputStaging::print(Prelude& prelude) const {
         .constant("kPlaneBoxes", boxes)
         .constant("kRawPitch", raw_pitch)
         .constant("kRawBytes", raw_bytes)
-        .constant("kRawStages", raw_stages);
+        .constant("kRawStages", raw_stages)
+        .constant("kRearrangingWarps", warps);
 }
 
 void ProductTiles::print(Prelude& prelude) const {
@@ -153,6 +154,7 @@ std::string Config::name() const {
     return number(tile.images) + (tile.slices > 1 ? " slices" : "") + " x " + number(tile.h) + " x " + number(tile.w) +
            " voxels" + (plane.blocks_w > 0 ? " in blocks" : "") + ", " + number(tile.channels) + " channels, " +
            number(input.steps) + " k steps a stage" + store_words(*this) +
+           (has_rearrangers() ? ", " + number(input.warps) + " rearranging warps" : "") +
            (packs_own_weights() ? ", own weights" : "") + (pipeline.retains_slices ? ", kept" : "");
 }
 

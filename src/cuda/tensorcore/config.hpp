@@ -12,7 +12,8 @@
 /// taps and its epilogue. Each part prints its constants for the kernel; cuda/source/constants.cpp tells their meaning.
 namespace tconv3d::cuda::tensorcore {
 
-constexpr int64_t kConsumers = 2; ///< warpgroups that multiply
+constexpr int64_t kConsumers = 2;           ///< warpgroups that multiply
+constexpr int64_t kProducerRearrangers = 2; ///< warps of the producer that rearrange input
 
 /// What multiplies: wgmma on Hopper, mma.sync on every GPU with tensor cores.
 enum class Engine { wgmma, mma };
@@ -54,6 +55,7 @@ struct InputStaging {
     int64_t raw_pitch;
     int64_t raw_bytes; ///< of a stage as TMA brings it, where warps rearrange it
     int64_t raw_stages;
+    int64_t warps; ///< that rearrange: two of the producer, and four more where a warpgroup does nothing else
 
     /// Whether TMA goes by a tensor map.
     bool has_map() const { return source != Source::global && source != Source::ranges; }
@@ -137,8 +139,10 @@ struct Config {
     bool gathered() const { return form == Form::gathered; }
     /// Whether a warpgroup of its own sends what consumers have staged.
     bool has_storer() const { return gathered() && store.way == Store::bulk_rows; }
+    /// Whether a warpgroup of its own rearranges input beside the producer.
+    bool has_rearrangers() const { return input.warps > kProducerRearrangers; }
     bool packs_own_weights() const { return weights.packing == Packing::by_cta; }
-    int64_t threads() const { return (kConsumers + (has_storer() ? 2 : 1)) * 128; }
+    int64_t threads() const { return (kConsumers + (has_storer() || has_rearrangers() ? 2 : 1)) * 128; }
     /// Positions from one core matrix of a product to the next.
     int64_t core_stride() const { return plane.blocks_w > 0 ? plane.pitch : 8; }
     /// Bytes from a position to the next: all channels of a stage, or those of one core matrix.

@@ -52,15 +52,17 @@ void add_problem(Prelude& prelude, const Problem& problem, const TapTables& tabl
 /// Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168 for each
 /// of 384 threads, 128 of 512: more would wait for ever. Warps that load the input need some for addresses.
 void add_registers(Prelude& prelude, const TapTables& tables, const Config& config) {
-    const int64_t all = config.has_storer() ? 4 * 128 : 3 * 168, storer = config.has_storer() ? 48 : 0;
+    const bool four = config.threads() == 4 * 128;
+    const int64_t all = four ? 4 * 128 : 3 * 168, storer = config.has_storer() ? 48 : 0;
     const int64_t accumulators = accumulator_registers(tables, config);
     const bool rearranges = config.input.source != Source::swizzled;
     int64_t consumer = rearranges && accumulators <= 160 ? 224 : 232;
     if (config.input.source == Source::global) consumer = accumulators <= 140 ? 208 : 224;
     if (config.gathered()) consumer = accumulators <= 120 ? 208 : rearranges ? 216 : 224;
-    if (config.has_storer()) consumer = 200;
+    if (four) consumer = 200;
+    const int64_t producers = config.has_rearrangers() ? 2 : 1; // warpgroups
     prelude.constant("kConsumerRegisters", consumer)
-        .constant("kProducerRegisters", all - storer - kConsumers * consumer)
+        .constant("kProducerRegisters", (all - storer - kConsumers * consumer) / producers)
         .constant("kStorerRegisters", storer);
 }
 

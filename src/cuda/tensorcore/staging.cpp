@@ -103,6 +103,16 @@ Source choose_source(const Problem& problem, Engine engine) {
     return parts(problem) == 2 ? Source::core_matrices : Source::swizzled;
 }
 
+std::vector<int64_t> rearranging_warps(const Problem& problem, const Config& config) {
+    const bool more = !is_fwd(problem) && config.engine == Engine::wgmma && config.input.source != Source::swizzled;
+    if (!more) return {kProducerRearrangers};
+    return {kProducerRearrangers, kProducerRearrangers + 4};
+}
+
+bool needs_registers_to_rearrange(const Config& config) {
+    return config.has_rearrangers() && config.input.source == Source::global;
+}
+
 void set_boxes(Config& config, const Problem& problem, const TapTables& tables) {
     InputStaging& input = config.input;
     input.box_rows = in_extents(problem)[1];

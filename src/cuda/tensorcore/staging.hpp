@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "cuda/tensorcore/config.hpp"
 
 /// How a config lies in shared memory. Each function sets some parts of it, and says whether it can be so.
@@ -7,6 +9,13 @@ namespace tconv3d::cuda::tensorcore {
 
 /// The source of a config before its tile is known. TMA takes rows of a multiple of 16 bytes.
 Source choose_source(const Problem& problem, Engine engine);
+
+/// How many warps may rearrange the input of a config with its source: two, or six where that is worth trying. In
+/// bwd_data the input is the larger tensor, and is de-interleaved.
+std::vector<int64_t> rearranging_warps(const Problem& problem, const Config& config);
+
+/// Whether six warps that rearrange would have too few registers each: for loads from global memory.
+bool needs_registers_to_rearrange(const Config& config);
 
 /// Has TMA bring planes whole, or several rows of them in one box, where the tile has these.
 void set_boxes(Config& config, const Problem& problem, const TapTables& tables);

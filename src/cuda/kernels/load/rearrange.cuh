@@ -70,9 +70,9 @@ struct RawElement {
     }
 };
 
-/// The position at which a raw row of several input planes begins, without their places along W; -1 where no tap reads
-/// it.
+/// The position at which a raw row begins, without the place of its input planes along W; -1 where no tap reads it.
 __device__ __forceinline__ int raw_row_position(int row) {
+    if constexpr (kRowBoxes) return row / kPlaneBoxes * kImagePitch + row % kPlaneBoxes * (kBoxRows * kRowPitch);
     if constexpr (kWholeRows) return row * kImagePitch;
     const PlaneElement<kInStrideH> h(kInPlaneH, row % kBoxRows);
     if (h.place < 0) return -1;
@@ -81,23 +81,30 @@ __device__ __forceinline__ int raw_row_position(int row) {
 
 /// Planes of 16-bit elements. Eight elements of eight channels are a matrix, whose columns are rows of core matrices:
 /// ldmatrix transposes it. Each warp takes half of the channels, four matrices with a load, many loads before the first
-/// store.
+/// store. With more than two warps, each pair takes some of the rows, or some of the loads of rows that are planes.
 __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
-    static_assert(kRearrangingWarps == 2);
-    // Where planes are de-interleaved, each store has a position of its own to compute.
+    // Where planes are de-interleaved, each store has a position of its own to compute: then few are written out.
     constexpr int kEightsAtOnce = 4 / kSteps, kLoadsAtOnce = kDeinterleaves ? 2 : 4;
     constexpr int kRowEights = kWholeRows ? (kBoxRows * kInW + 7) / 8 : (kRawColumns + 2 * 7) / 8;
     constexpr int kLoads = (kRowEights + kEightsAtOnce - 1) / kEightsAtOnce;
-    const int shift = raw_shift(walk.item()), lane = thread % 32, plane = thread / 32 * kSteps;
+    constexpr int kPairs = kRearrangingWarps / 2;
+    constexpr bool kSharesLoads = kPairs > 1 && kWholeRows;
+    constexpr int kRowStep = kSharesLoads ? 1 : kPairs, kLoadStep = kLoadsAtOnce * (kSharesLoads ? kPairs : 1);
+    constexpr int kUnrolled = kDeinterleaves || kSharesLoads ? 1 : kLoads;
+    constexpr bool kComputesRows = kDeinterleaves || kPairs > 1; // where each row goes
+    const int shift = raw_shift(walk.item()), lane = thread % 32, plane = thread / 32 % 2 * kSteps;
+    const int pair = kPairs == 1 ? 0 : thread / 64;
+    const int first = kSharesLoads ? 0 : pair, first_load = kSharesLoads ? pair * kLoadsAtOnce : 0;
     uint32_t from = raw + ((plane * 8 + lane % (8 * kSteps)) * kRawPitch + lane / (8 * kSteps) * 8) * 2;
+    from += first * (kStageChannels * kRawPitch * 2);
     to += plane * kPlaneBytes + lane % 4 * 4;
 #pragma unroll 1
-    for (int row = 0; row < kRawRows; ++row) {
+    for (int row = first; row < kRawRows; row += kRowStep) {
         // The last box of a plane may have rows that the plane does not need.
         const int end = kRowBoxes ? (kPlaneRows - row % kPlaneBoxes * kBoxRows) * kRowPitch : 0;
-        const int begins = kDeinterleaves ? raw_row_position(row) : 0;
-#pragma unroll
-        for (int begin = 0; begin < kLoads; begin += kLoadsAtOnce) {
+        const int begins = kComputesRows ? raw_row_position(row) : 0;
+#pragma unroll kUnrolled
+        for (int begin = first_load; begin < kLoads; begin += kLoadStep) {
             uint32_t words[kLoadsAtOnce][4];
 #pragma unroll
             for (int i = 0; i < kLoadsAtOnce; ++i)
@@ -112,11 +119,12 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
                     ptx::store_shared(to + i % kSteps * kPlaneBytes + (begins + at.position) * 16, words[i / 4][i % 4]);
             }
         }
-        from += kStageChannels * kRawPitch * 2;
+        from += kRowStep * (kStageChannels * kRawPitch * 2);
+        if constexpr (kComputesRows) continue;
         if constexpr (kRowBoxes) {
             constexpr int kBox = kBoxRows * kRowPitch;
             to += (row % kPlaneBoxes + 1 < kPlaneBoxes ? kBox : kImagePitch - (kPlaneBoxes - 1) * kBox) * 16;
-        } else if constexpr (!kDeinterleaves) {
+        } else {
             to += (kWholeRows ? kImagePitch : kPitch) * 16;
         }
     }

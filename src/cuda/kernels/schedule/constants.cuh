@@ -19,9 +19,9 @@ constexpr int kChunks = (kInChannels + kSteps * kChannelStep - 1) / (kSteps * kC
 // ---- Roles ----
 
 constexpr bool kHasStorer = kGathered && kStore == Store::bulk_rows; // a warpgroup that only stores
-// Beside the consumers there are the producer warpgroup and maybe a storer.
-constexpr int kThreads = (kConsumers + (kHasStorer ? 2 : 1)) * 128;
-constexpr int kRearrangingWarps = 2;
+constexpr bool kHasRearrangers = kRearrangingWarps > 2;              // one that only rearranges
+// Beside the consumers there are the producer warpgroup and maybe one of these.
+constexpr int kThreads = (kConsumers + (kHasStorer || kHasRearrangers ? 2 : 1)) * 128;
 // Lanes of a warp that arrive at a barrier. One speaks for all where TMA or wgmma is on the other side.
 constexpr int kArrivals = kWgmma ? 1 : 32;
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // Who does what in a CTA. The producer warpgroup fills the stages: one warp copies weights, one copies input, two
-// rearrange it. The consumer warpgroups multiply and store. In the gathered form a storer warpgroup may send what the
-// consumers have put into shared memory.
+// rearrange it; a warpgroup of its own may rearrange with them. The consumer warpgroups multiply and store. In the
+// gathered form a storer warpgroup may send what the consumers have put into shared memory.
 #include "load/rearrange.cuh"
 #include "load/weights.cuh"
 
@@ -79,6 +79,11 @@ __device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const Tenso
     if (kHasStorer && threadIdx.x >= (kConsumers + 1) * 128) {
         if constexpr (kHasStorer) ptx::give_registers<kStorerRegisters>();
         send(pipe);
+    } else if (kHasRearrangers && threadIdx.x >= (kConsumers + 1) * 128) {
+        if constexpr (kHasRearrangers) {
+            ptx::give_registers<kProducerRegisters>();
+            rearrange(args, pipe, threadIdx.x - (kConsumers + 1) * 128 + 64); // behind those of the producer
+        }
     } else if (threadIdx.x >= kConsumers * 128) {
         if constexpr (kWgmma) ptx::give_registers<kProducerRegisters>();
         produce(args, map, pipe);

@@ -62,7 +62,8 @@ double GatheredClocks::of_input() const {
     int64_t voxels = config_.tile.images * config_.plane.rows * config_.plane.pitch;
     if (source == Source::whole_rows) voxels = config_.tile.images * config_.plane.rows * in[2];
     if (source == Source::whole_planes) voxels = config_.tile.images * in[1] * in[2] / tables_.staged_planes();
-    const double rows = as_double(tables_.staged_planes() * voxels * 2 * config_.input.steps);
+    const double rows = as_double(tables_.staged_planes() * voxels * 2 * config_.input.steps) *
+                        (config_.has_rearrangers() ? cost.more_warps : 1);
     if (source == Source::global) return cost.global_row * rows + cost.global_wait;
     if (problem_.channels_last()) return cost.swizzled_row * rows + cost.swizzled_wait;
     const double retained = config_.input.raw_stages == 1 ? cost.one_raw_stage_wait : cost.retained_wait;

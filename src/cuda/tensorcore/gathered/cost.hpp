@@ -15,6 +15,7 @@ struct GatheredInputCost {
     double swizzled_wait = 600;
     double halves_row = 1.59; ///< that warps rearrange, of 16-bit elements
     double floats_row = 1.58; ///< and of fp32
+    double more_warps = 0.45; ///< factor of these with six warps instead of two; not fitted
     double wait = 910;
     double two_stages_wait = 980;     ///< warps that rearrange wait for those that multiply
     double retained_wait = 600;       ///< slices stay, and raw stages are two

@@ -17,6 +17,7 @@ constexpr int64_t kMostUnrolled = 230; // products of a stage
 
 /// Registers of a thread for accumulators: beside them it needs the offsets of what it stores.
 int64_t most_accumulators(const Problem& problem, const Config& config) {
+    if (config.has_rearrangers()) return 96; // they are read at once, of the 128 registers that 512 threads start with
     if (config.input.source == Source::global) return 120;
     if (problem.channels_last()) return is_16_bit(problem) ? 136 : 128;
     if (!is_16_bit(problem)) return 160;
@@ -178,6 +179,7 @@ void GatheredConfigs::consider_stored(Config config) const {
     if (images > 1 && images * all_out_channels(problem_) * out[0] * out[1] * out[2] >= int64_t{1} << 31) return;
     set_store_bytes(config, problem_);
     set_boxes(config, problem_, tables_);
+    if (needs_registers_to_rearrange(config)) return;
     const Source source = config.input.source;
     if (config.plane.interleaved && (source == Source::rows || source == Source::whole_rows)) return;
     if (!set_plane(config, problem_, tables_) || !set_products(config, problem_, tables_)) return;
@@ -256,8 +258,11 @@ void each_gathered_config(const Problem& problem, const TapTables& tables, const
     config.tile.channels = 64;
     config.products.warpgroups = kConsumers; // which alternate
     const GatheredConfigs configs(problem, tables, device, keep);
-    configs.consider_rows(config);
-    configs.consider_interleaved(config);
+    for (const int64_t warps : rearranging_warps(problem, config)) {
+        config.input.warps = warps;
+        configs.consider_rows(config);
+        configs.consider_interleaved(config);
+    }
 }
 
 } // namespace tconv3d::cuda::tensorcore

@@ -67,6 +67,7 @@ struct StreamedModel {
     InputCost split = {1.45, 0.54, 0.25, 155};
     InputCost tf32_rows = {1.3, 0.15, 1.5, 450};
     InputCost tf32_planes = {1, 0.15, 0, 250};
+    double more_warps = 0.45; ///< factor of core_row with six warps instead of two; not fitted
     ProductCost product;
     StoreCost store;
     PackCost pack;

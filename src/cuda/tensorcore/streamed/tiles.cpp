@@ -26,13 +26,13 @@ int64_t most_accumulators(const Problem& problem, const TapTables& tables, const
     const int64_t m_tiles = config.products.m_tiles;
     // mma.sync takes its operands from registers too, and none change hands.
     if (config.engine == Engine::mma) return split ? 56 - 16 * m_tiles : 84 - 14 * m_tiles;
-    if (split) return 88;
-    if (tables.plane.taps() > 32) return 140;
+    if (split) return config.has_rearrangers() ? 72 : 88;
+    if (tables.plane.taps() > 32) return config.has_rearrangers() ? 108 : 140;
     const int64_t addresses = (tables.plane.products() > 24 ? 16 : 0) + (problem.channels_last() ? 12 : 0) +
                               (config.input.source == Source::global ? 16 : 0);
     // Many biases are not loaded before they are needed.
     const int64_t biases = config.tile.channels >= 32 ? 4 : config.tile.channels / 4;
-    return 204 - 4 * m_tiles - biases - addresses;
+    return 204 - 4 * m_tiles - biases - addresses - (config.has_rearrangers() ? 32 : 0);
 }
 
 Store choose_store(const Problem& problem) {
@@ -56,12 +56,13 @@ public:
     StreamedConfigs(const Problem& problem, const TapTables& tables, const Device& device, const KeepConfig& keep)
         : problem_(problem), tables_(tables), device_(device), keep_(keep) {}
 
+    void consider_channels(Config config) const;
+
+private:
     /// Flat tiles: m64 tiles follow the positions, across the ends of rows and images.
     void consider_flat(Config config) const;
     /// Blocks: each m64 tile is 8 × 8 voxels.
     void consider_blocks(Config config) const;
-
-private:
     void estimate_and_keep(Config& config) const {
         estimate_streamed(config, problem_, tables_, device_.multiprocessors);
         keep_(config);
@@ -105,6 +106,7 @@ void StreamedConfigs::consider(Config config) const {
         config.tile.images * all_out_channels(problem_) * out[0] * out[1] * out[2] >= int64_t{1} << 31)
         return;
     set_boxes(config, problem_, tables_);
+    if (needs_registers_to_rearrange(config)) return;
     if (!set_streamed_plane(config, tables_)) return;
     if (config.products.warpgroups < kConsumers && config.products.m_tiles > 1) return; // two could share these
     consider_stored(config);
@@ -161,34 +163,44 @@ void StreamedConfigs::consider_blocks(Config config) const {
     }
 }
 
+/// Goes through channels and products of a consumer, as many as its registers and the code have room for.
+void StreamedConfigs::consider_channels(Config config) const {
+    const int64_t channels = round_up(out_channels(problem_), 8);
+    int64_t slots = 0; // whose stores are written out
+    for (const Ring& ring : tables_.depth.rings) slots += std::max<int64_t>(ring.length, 1);
+    for (config.tile.channels = 8; config.tile.channels <= channels; config.tile.channels += 8) {
+        config.products.columns = tables_.depth.slots * config.tile.channels;
+        // Half as many registers are operands of one statement, of the 128 that 512 threads start with.
+        const int64_t most = config.has_rearrangers() ? 224 : kMostColumns;
+        if (config.products.columns * tables_.plane.longest_product() > most) break;
+        int64_t& m_tiles = config.products.m_tiles;
+        for (m_tiles = 1; m_tiles <= kMostTiles; ++m_tiles) {
+            const int64_t stores = slots * tables_.plane.row_phases * config.tile.channels * m_tiles;
+            if (accumulator_registers(tables_, config) > most_accumulators(problem_, tables_, config)) break;
+            if (stores > kMostUnrolledStores) break;
+            const int64_t passes = parts(problem_) == 2 ? 1 : tables_.plane.pass_count();
+            const int64_t products = passes * tables_.plane.products() * m_tiles * part_products(problem_);
+            if (products > kMostUnrolledProducts) break;
+            consider_flat(config);
+            consider_blocks(config);
+        }
+    }
+}
+
 } // namespace
 
 void each_streamed_config(const Problem& problem, const TapTables& tables, const Device& device, Engine engine,
                           const KeepConfig& keep) {
     const StreamedConfigs configs(problem, tables, device, keep);
-    const int64_t channels = round_up(out_channels(problem), 8);
-    int64_t slots = 0; // whose stores are written out
-    for (const Ring& ring : tables.depth.rings) slots += std::max<int64_t>(ring.length, 1);
     Config config{};
     config.form = Form::streamed;
     config.engine = engine;
     config.input.source = choose_source(problem, engine);
     config.store.way = choose_store(problem);
     config.tile.slices = 1;
-    for (config.tile.channels = 8; config.tile.channels <= channels; config.tile.channels += 8) {
-        config.products.columns = tables.depth.slots * config.tile.channels;
-        if (config.products.columns * tables.plane.longest_product() > kMostColumns) break;
-        int64_t& m_tiles = config.products.m_tiles;
-        for (m_tiles = 1; m_tiles <= kMostTiles; ++m_tiles) {
-            const int64_t stores = slots * tables.plane.row_phases * config.tile.channels * m_tiles;
-            if (accumulator_registers(tables, config) > most_accumulators(problem, tables, config)) break;
-            if (stores > kMostUnrolledStores) break;
-            const int64_t passes = parts(problem) == 2 ? 1 : tables.plane.pass_count();
-            const int64_t products = passes * tables.plane.products() * m_tiles * part_products(problem);
-            if (products > kMostUnrolledProducts) break;
-            configs.consider_flat(config);
-            configs.consider_blocks(config);
-        }
+    for (const int64_t warps : rearranging_warps(problem, config)) {
+        config.input.warps = warps;
+        configs.consider_channels(config);
     }
 }
 
