@@ -38,6 +38,11 @@ inline Extents out_stride(const Problem& problem) {
     return is_fwd(problem) ? problem.stride : Extents{1, 1, 1};
 }
 
+/// Input planes along each dimension.
+inline Extents in_stride(const Problem& problem) {
+    return is_fwd(problem) ? Extents{1, 1, 1} : problem.stride;
+}
+
 /// Elements of the output.
 inline int64_t out_elements(const Problem& problem) {
     return is_fwd(problem) ? problem.dst_elements() : problem.src_elements();
