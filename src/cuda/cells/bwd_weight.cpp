@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <future>
+#include <utility>
 
 #include "core/cuts.hpp"
 #include "cuda/cells/window.hpp"
@@ -81,12 +82,14 @@ std::string CellWeightTile::str() const {
 
 Answer answer_cells_bwd_weight(const Question& question) {
     const Problem& problem = question.problem;
+    std::string reason = reject_cell_weights(problem);
+    if (!reason.empty()) return {std::move(reason), {}};
     const CellWeightTile tile = choose_cell_weight_tile(problem, question.device.multiprocessors);
     if (tile.microseconds <= 0)
-        return {"the sums of a thread do not fit in registers, or the partial sums of a CTA in 64 MiB: kernel " +
-                    tconv3d::str(problem.kernel) + ", " + name(problem.dtype) + ", " +
-                    std::to_string(problem.weight_elements()) + " weights",
-                {}};
+        return {
+            "the sums of a thread do not fit in registers: " + std::to_string(problem.kernel[1] * problem.kernel[2]) +
+                " taps along h and w in " + name(problem.dtype),
+            {}};
     const auto prepare = [problem, tile, device = question.device] {
         return std::make_unique<CellsBwdWeight>(problem, device, tile);
     };

@@ -25,6 +25,9 @@ struct CellWeightTile {
     std::string str() const;
 };
 
+/// Why no tile is looked for; empty where one is.
+std::string reject_cell_weights(const Problem& problem);
+
 /// The tile with the least estimated time.
 CellWeightTile choose_cell_weight_tile(const Problem& problem, int multiprocessors);
 

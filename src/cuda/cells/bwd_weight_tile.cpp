@@ -11,19 +11,12 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kWarp = 32;
-constexpr int64_t kMostProducts = 512;   // unrolled: what NVRTC compiles in a fraction of a second
-constexpr int64_t kMostSliceVoxels = 64; // of a window
-constexpr int64_t kMostDepth = 8;        // taps along D: a warp each, with 255 registers a thread
+constexpr int64_t kMostDepth = 8; // taps along D: a warp each, with 255 registers a thread
 // Of 255 registers, for sums, a window and the voxels of src that it meets; and with the addresses of its loads.
 constexpr int64_t kMostValues = 160, kMostWithAddresses = 168;
 constexpr int64_t kMostWorkspace = 64 << 20;
 constexpr int64_t kChain = 64;              // products that are added one after the other
 constexpr int64_t kBlocks[] = {1, 2, 4, 8}; // channels of a thread
-
-int64_t compute_bytes(const Problem& problem) {
-    return problem.dtype == DType::f64 ? 8 : 4;
-}
 
 int64_t plane_taps(const Problem& problem) {
     return problem.kernel[1] * problem.kernel[2];
@@ -90,15 +83,6 @@ int64_t splits_of(const Problem& problem, const CellWeightTile& tile, int multip
     return std::max<int64_t>(cuts(tiles, cuts(std::max<int64_t>(tiles, 1), splits)), 1);
 }
 
-/// What a load of a warp touches of a tensor with so many channels, in units of the four sectors of neighbours.
-double spread(const Problem& problem, const CellWeightTile& tile, int64_t own, int64_t all_channels) {
-    constexpr double kSectors = 4;
-    const int64_t cells = kWarp / tile.lanes;
-    const int64_t channels = problem.channels_last() ? all_channels : 1;
-    const int64_t sectors = std::min(cells, cuts(cells * own * channels * bytes_per_element(problem.dtype), 32));
-    return std::max(static_cast<double>(sectors) / kSectors, 1.0);
-}
-
 /// Of a thread for one cell, in all its channels.
 struct CellCost {
     double instructions;
@@ -111,24 +95,26 @@ CellCost cost_of_cell(const Problem& problem, const CellWeightTile& tile, const 
     const double dst_loads = static_cast<double>(window.loads * tile.dst_channels);
     const double src_loads = static_cast<double>(tile.cell[1] * (problem.channels_last() ? tile.cell[2] : 1)) *
                              static_cast<double>(tile.src_channels);
-    const double dst_spread = spread(problem, tile, own, problem.dst_channels);
-    const double src_spread = spread(problem, tile, tile.cell[2], problem.src_channels);
+    const auto spread_of = [&](int64_t voxels, int64_t channels) {
+        return spread(kWarp / tile.lanes,
+                      voxels * (problem.channels_last() ? channels : 1) * bytes_per_element(problem.dtype));
+    };
     const double products = static_cast<double>(window.uses * tile.src_channels * tile.dst_channels);
-    // The voxels of dst that belong to a cell are read once more for the bias, by the threads of all taps along D.
+    // The voxels of dst that belong to a cell are added up for the bias, mostly from the window.
     const double bias = static_cast<double>(own * tile.cell[1] * problem.stride[1] * problem.stride[0]) /
                         static_cast<double>(problem.kernel[0]) * static_cast<double>(tile.dst_channels) *
                         static_cast<double>(tile.src_channels) / static_cast<double>(problem.src_channels_per_group());
-    const double bias_loads = bias / static_cast<double>(vector_voxels(problem, tile.cell[2]));
     const double chains = tile.chain > 0 ? 2.0 * static_cast<double>(sums_of(problem, tile)) /
                                                static_cast<double>(std::min(tile.chain, problem.src[0]))
                                          : 0;
-    return {kLoad * (dst_loads + src_loads + bias_loads) + products + bias + chains + kPerCell,
-            dst_spread * (dst_loads + bias_loads) + src_spread * src_loads};
+    return {kLoad * (dst_loads + src_loads) + products + bias + chains + kPerCell,
+            spread_of(own, problem.dst_channels) * dst_loads +
+                spread_of(tile.cell[2], problem.src_channels) * src_loads};
 }
 
 double estimate(const Problem& problem, const CellWeightTile& tile, const Window& window, int multiprocessors) {
-    constexpr double kClocksPerMicrosecond = 1700, kBytesPerMicrosecond = 4e6, kLaunches = 8; // the second waits for
-                                                                                              // the first: 3 more
+    constexpr double kClocksPerMicrosecond = 1700, kBytesPerMicrosecond = 4e6;
+    constexpr double kLaunches = 5 + 3; // the second kernel waits for the first
     const CellSplits cut = cell_splits(problem, tile);
     const double ctas_each = static_cast<double>(cuts(cut.items, multiprocessors));
     const double warps = std::max(ctas_each * static_cast<double>(tile.threads) / (4 * kWarp), 2.0); // of a scheduler
@@ -208,12 +194,21 @@ int64_t workspace_bytes(const Problem& problem, const CellWeightTile& tile) {
     return tile.splits * split_bytes(problem);
 }
 
+std::string reject_cell_weights(const Problem& problem) {
+    if (problem.kernel[0] > kMostDepth || problem.kernel[1] > kMostSliceVoxels / problem.kernel[2])
+        return "takes kernels of at most " + std::to_string(kMostDepth) + " taps along d and " +
+               std::to_string(kMostSliceVoxels) + " along h and w, got " + tconv3d::str(problem.kernel);
+    if (*std::max_element(problem.stride.begin(), problem.stride.end()) > kMostProducts)
+        return "takes strides up to " + std::to_string(kMostProducts) + ", got " + tconv3d::str(problem.stride);
+    if (problem.weight_elements() > kMostWorkspace / compute_bytes(problem) - problem.dst_channels)
+        return "takes weights whose partial sums fit in 64 MiB, got " + std::to_string(problem.weight_elements()) +
+               " elements";
+    return "";
+}
+
 CellWeightTile choose_cell_weight_tile(const Problem& problem, int multiprocessors) {
     CellWeightTile best{};
-    if (problem.kernel[0] > kMostDepth || problem.kernel[1] > kMostSliceVoxels / problem.kernel[2] ||
-        std::max({problem.stride[0], problem.stride[1], problem.stride[2]}) > kMostProducts ||
-        problem.weight_elements() > kMostWorkspace / compute_bytes(problem) - problem.dst_channels)
-        return best;
+    if (!reject_cell_weights(problem).empty()) return best;
     const IndexMap map(problem);
     for (const CellWeightTile& cell : cells_for(problem)) {
         const Window window = window_of(problem, map, cell.cell);

@@ -10,19 +10,12 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kWarp = 32;
-constexpr int64_t kMostProducts = 512; // unrolled: what NVRTC compiles in a fraction of a second
-constexpr int64_t kMostOutputs = 32;   // of a cell: each is code of its own to store it
+constexpr int64_t kMostOutputs = 32; // of a cell: each is code of its own to store it
 // A thread has 255 registers of 4 bytes: for sums, for the voxels of a slice, for the weights that are held.
 constexpr int64_t kMostSumBytes = 64 * 4;
-constexpr int64_t kMostSliceVoxels = 64;
 constexpr int64_t kMostHeldBytes = 32 * 4; // as kHoldsWeights of the kernel
 constexpr int64_t kMostShared = 24 * 1024; // several blocks fit on a multiprocessor
 constexpr int64_t kChain = 32;             // products that are added one after the other
-
-int64_t compute_bytes(const Problem& problem) {
-    return problem.dtype == DType::f64 ? 8 : 4;
-}
 
 /// What a thread does for one input channel.
 struct Work {
@@ -72,21 +65,17 @@ int64_t unrolled_products(const CellTile& tile, const Work& work) {
     return (tile.cell[0] == 1 ? 1 : work.slice_uses) * work.voxel_uses * tile.channels;
 }
 
-/// What a load of a warp touches, in units of the four sectors of neighbours: its cells, and where few channels are
-/// side by side also its voxels, lie apart.
-double spread(const Problem& problem, const CellTile& tile) {
-    constexpr double kSectors = 4;
-    const int64_t voxels = kWarp / tile.lanes;
-    const int64_t channels = problem.channels_last() ? all_in_channels(problem) : 1;
+/// Of the loads of a warp: its cells, and where few channels are side by side also its voxels, lie apart.
+double load_spread(const Problem& problem, const CellTile& tile) {
     const int64_t own = tile.cell[2] / out_stride(problem)[2] * in_stride(problem)[2];
-    const int64_t sectors = std::min(voxels, cuts(voxels * own * channels * bytes_per_element(problem.dtype), 32));
-    return std::max(static_cast<double>(sectors) / kSectors, 1.0);
+    const int64_t channels = problem.channels_last() ? all_in_channels(problem) : 1;
+    return spread(kWarp / tile.lanes, own * channels * bytes_per_element(problem.dtype));
 }
 
 /// A load with its condition, in instructions.
 double load_instructions(const Problem& problem, const CellTile& tile) {
     constexpr double kNeighbours = 3;
-    return problem.channels_last() ? kNeighbours * spread(problem, tile) : kNeighbours;
+    return problem.channels_last() ? kNeighbours * load_spread(problem, tile) : kNeighbours;
 }
 
 /// Instructions of a thread: loads with their conditions, weights, products, and what belongs to each output.
@@ -121,7 +110,7 @@ double threads_of(const Problem& problem, const CellTile& tile) {
 /// in fwd, whose neighbours are side by side, the loads' instructions take longer.
 double access_clocks(const Problem& problem, const CellTile& tile, const Work& work) {
     if (is_fwd(problem)) return 0;
-    return spread(problem, tile) * static_cast<double>(work.slices * work.loads * in_channels(problem));
+    return load_spread(problem, tile) * static_cast<double>(work.slices * work.loads * in_channels(problem));
 }
 
 double estimate(const Problem& problem, const CellTile& tile, const Work& work, int multiprocessors) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/cuts.hpp"
 #include "core/direction.hpp"
 
 namespace tconv3d::cuda {
@@ -107,6 +108,16 @@ int64_t row_loads(const std::vector<CellShift>& w, int64_t vector) {
     const auto is_own = [&](const CellShift& column) { return column.shift >= 0 && column.shift < vector; };
     const int64_t side_by_side = std::count_if(w.begin(), w.end(), is_own);
     return static_cast<int64_t>(w.size()) - std::max<int64_t>(side_by_side - 1, 0);
+}
+
+double spread(int64_t voxels, int64_t apart) {
+    constexpr double kSectors = 4;
+    const int64_t sectors = std::min(voxels, cuts(voxels * apart, 32));
+    return std::max(static_cast<double>(sectors) / kSectors, 1.0);
+}
+
+int64_t compute_bytes(const Problem& problem) {
+    return problem.dtype == DType::f64 ? 8 : 4;
 }
 
 void add_window(Prelude& prelude, const Problem& problem, const Extents& cell) {

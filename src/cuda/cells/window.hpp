@@ -30,8 +30,19 @@ int64_t vector_voxels(const Problem& problem, int64_t cell_w);
 /// Loads of one row of a window.
 int64_t row_loads(const std::vector<CellShift>& w, int64_t vector);
 
-/// Bytes that a thread loads or stores at once, at most.
-constexpr int64_t kMostAccess = 16;
+// What a thread has at most.
+constexpr int64_t kMostProducts = 512;   ///< unrolled: what NVRTC compiles in a fraction of a second
+constexpr int64_t kMostSliceVoxels = 64; ///< in registers, of a window
+constexpr int64_t kMostAccess = 16;      ///< bytes that are loaded or stored at once
+
+constexpr int64_t kWarp = 32;
+
+/// What a load of a warp touches, in units of the four sectors of neighbours: so many voxels that lie `apart` bytes
+/// apart.
+double spread(int64_t voxels, int64_t apart);
+
+/// Bytes of a sum.
+int64_t compute_bytes(const Problem& problem);
 
 /// Prints the tables of a window.
 void add_window(Prelude& prelude, const Problem& problem, const Extents& cell);

@@ -67,6 +67,7 @@ struct Channels {
 struct Place {
     Offset h, w; ///< of the cell, counted in cells
     Window window;
+    bool has_more; ///< voxels of dst than its own, along H or W
     const Storage* src;
     const Storage* grad_dst;
 };
@@ -128,8 +129,37 @@ __device__ __forceinline__ void multiply_slice(Compute* sums, const Compute (&vo
     }
 }
 
-/// Indexes of dst from `first` on that belong to the m-th of `count` cells, where each has `own`: the last one has all
-/// that are left, so that every index belongs to one cell, whether taps reach it or not.
+// ---- The bias ----
+
+// Voxels of dst that belong to a cell along each dimension. The last cell has all that are left, too, so that every
+// voxel belongs to one cell, whether taps reach it or not.
+constexpr int kOwnD = kInStrideD, kOwnH = kCellH * kInStrideH, kOwnW = kCellW * kInStrideW;
+
+template <typename Shift, int kCount>
+constexpr bool covers(const Shift (&shifts)[kCount], int own) {
+    int found = 0;
+    for (int i = 0; i < kCount; ++i) found += shifts[i] >= 0 && shifts[i] < own ? 1 : 0;
+    return found == own;
+}
+constexpr bool kWindowHasOwn = covers(kShiftD, kOwnD) && covers(kShiftH, kOwnH) && covers(kShiftW, kOwnW);
+
+/// Whether the m-th of `count` cells has more voxels along a dimension than its own.
+__device__ __forceinline__ bool has_more(Offset m, int64_t count, int own, int64_t extent) {
+    return m + 1 == static_cast<Offset>(count) && extent > count * own;
+}
+
+/// The sum of the cell's own voxels in a slice of its window.
+__device__ __forceinline__ Compute sum_own(const Compute (&voxels)[kSlice]) {
+    Compute sum = 0;
+#pragma unroll
+    for (int v = 0; v < kSlice; ++v) {
+        const auto h = kShiftH[v / kShiftsW], w = kShiftW[v % kShiftsW];
+        if (h >= 0 && h < kOwnH && w >= 0 && w < kOwnW) sum += voxels[v];
+    }
+    return sum;
+}
+
+/// Indexes of dst that belong to the m-th of `count` cells.
 struct Share {
     Offset first, end;
 
@@ -140,17 +170,21 @@ struct Share {
     }
 };
 
-/// The voxels of dst that belong to a cell, a part of their rows for each role.
+/// All voxels of dst that belong to a cell, a part of their rows for each role. Where windows have them, that is left
+/// to cells with more than their own.
 __device__ __forceinline__ void add_bias(Compute* sums, const CellBwdWeightArguments& args, const Channels& channels,
                                          const Place& place, Offset d, int role) {
     const VoxelExtents& extents = args.dst_extents;
-    const Share slices(d, args.src_extents.d, kInStrideD, extents.d);
-    const Share rows(place.h, args.cut.cells_h, kCellH * kInStrideH, extents.h);
-    const Share columns(place.w, args.cut.cells_w, kCellW * kInStrideW, extents.w);
+    const Share slices(d, args.src_extents.d, kOwnD, extents.d);
+    const Share rows(place.h, args.cut.cells_h, kOwnH, extents.h);
+    const Share columns(place.w, args.cut.cells_w, kOwnW, extents.w);
     Compute share[kDstBlock] = {};
+#pragma unroll 1
     for (Offset h = rows.first + role; h < rows.end; h += kRoles) {
+#pragma unroll 1
         for (Offset slice = slices.first; slice < slices.end; ++slice) {
             const Offset row = (slice * static_cast<Offset>(extents.h) + h) * static_cast<Offset>(extents.w);
+#pragma unroll 1
             for (Offset w = columns.first; w < columns.end; w += kVector) {
 #pragma unroll
                 for (int b = 0; b < kDstBlock; ++b) {
@@ -171,10 +205,16 @@ __device__ __forceinline__ void add_bias(Compute* sums, const CellBwdWeightArgum
     for (int b = 0; b < kDstBlock; ++b) sums[b] += share[b];
 }
 
+// ---- The walk ----
+
 /// Adds the products of a cell in slice d of src, and its part of the bias.
 __device__ __forceinline__ void add_cell(Sums& sums, const CellBwdWeightArguments& args, const Channels& channels,
                                          const Place& place, Offset d, int role) {
     const Offset slice = d * kInStrideD + kShiftD[role];
+    const bool sums_bias = args.sums_bias != 0 && channels.sums_bias();
+    const bool has_own =
+        kWindowHasOwn && !place.has_more && !has_more(d, args.src_extents.d, kOwnD, args.dst_extents.d);
+    const bool sums_own = sums_bias && has_own && kShiftD[role] >= 0 && kShiftD[role] < kOwnD;
     if (is_index(slice, args.dst_extents.d)) {
         Factors factors;
         load_factors(factors, args.src_extents, channels, place, d);
@@ -184,10 +224,10 @@ __device__ __forceinline__ void add_cell(Sums& sums, const CellBwdWeightArgument
             load_slice<kDstStride>(voxels, args.dst_extents, place.window, slice,
                                    channel(place.grad_dst, args.dst_extents, b, channels.dst_count));
             multiply_slice(sums + b * kPlaneTaps, voxels, factors);
+            if (sums_own) sums[kWeightSums + b] += sum_own(voxels);
         }
     }
-    if (args.sums_bias != 0 && place.window.exists && channels.sums_bias())
-        add_bias(sums + kWeightSums, args, channels, place, d, role);
+    if (sums_bias && !has_own && place.window.exists) add_bias(sums + kWeightSums, args, channels, place, d, role);
 }
 
 /// The tiles of a split, which run along D for a block of cells, then for the next block or sample. In fp32 few slices
@@ -202,14 +242,16 @@ __device__ __forceinline__ void sum_tiles(Sums& totals, const CellBwdWeightArgum
         const Offset cell = static_cast<Offset>(column % args.cut.blocks) * kSlots + slot;
         const Offset cells_w = static_cast<Offset>(args.cut.cells_w);
         const Offset h = cell / cells_w, w = cell % cells_w;
-        const Place place = {
-            h,
-            w,
-            {0, h * (kCellH * kInStrideH), w * (kCellW * kInStrideW), h < static_cast<Offset>(args.cut.cells_h)},
-            static_cast<const Storage*>(args.src) + n * kAllSrcChannels * volume(args.src_extents) +
-                channels.src * channel_stride(args.src_extents),
-            static_cast<const Storage*>(args.grad_dst) + n * kAllDstChannels * volume(args.dst_extents) +
-                channels.dst * channel_stride(args.dst_extents)};
+        const Place place = {h,
+                             w,
+                             {0, h * kOwnH, w * kOwnW, h < static_cast<Offset>(args.cut.cells_h)},
+                             has_more(h, args.cut.cells_h, kOwnH, args.dst_extents.h) ||
+                                 has_more(w, args.cut.cells_w, kOwnW, args.dst_extents.w),
+                             static_cast<const Storage*>(args.src) + n * kAllSrcChannels * volume(args.src_extents) +
+                                 channels.src * channel_stride(args.src_extents),
+                             static_cast<const Storage*>(args.grad_dst) +
+                                 n * kAllDstChannels * volume(args.dst_extents) +
+                                 channels.dst * channel_stride(args.dst_extents)};
         Offset d = static_cast<Offset>(tile - column * slices);
         tile = min((column + 1) * slices, end);
         const Offset last = static_cast<Offset>(tile - column * slices);
