@@ -105,11 +105,11 @@ TEST(Cells, CutVoxelsAndChannelsOfWeightGradients) {
                 const CellSplits cut = cell_splits(problem, tile);
                 EXPECT_GE(tile.splits * cut.split_tiles, cut.tiles) << problem.str();
                 EXPECT_TRUE(tile.splits == 1 || (tile.splits - 1) * cut.split_tiles < cut.tiles) << problem.str();
-                const int64_t slots = tile.threads / problem.kernel[0] / tile.lanes;
-                EXPECT_EQ(slots * tile.lanes * problem.kernel[0], tile.threads) << problem.str();
+                const int64_t cells = tile.threads / problem.kernel[0] / tile.lanes;
+                EXPECT_EQ(cells * tile.lanes * problem.kernel[0], tile.threads) << problem.str();
                 EXPECT_EQ(tile.threads / problem.kernel[0] % 32, 0) << problem.str();
                 EXPECT_LE(tile.threads, 256) << problem.str();
-                EXPECT_GE(cut.blocks * slots * tile.cell[1] * tile.cell[2], problem.src[1] * problem.src[2]);
+                EXPECT_GE(cut.blocks * cells * tile.cell[1] * tile.cell[2], problem.src[1] * problem.src[2]);
                 const int64_t pairs = tile.src_channels * tile.dst_channels * tile.lanes;
                 EXPECT_GE(channel_blocks(problem, tile) * pairs * problem.groups,
                           problem.src_channels * problem.dst_channels_per_group())

@@ -25,8 +25,11 @@ class CellsKernel final : public Kernel {
 public:
     CellsKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const CellTile& tile)
         : direction_(problem.direction), epilogue_(epilogue), tile_(tile),
-          kernels_(device, [problem, tile,
-                            epilogue](const ResultForm& form) { return cells_request(problem, tile, epilogue, form); }),
+          kernels_(device,
+                   [problem, tile, epilogue](const ResultForm& form) {
+                       // Whatever else the arguments hold: bias and preactivation belong to fwd.
+                       return cells_request(problem, tile, epilogue, is_fwd(problem) ? form : ResultForm{});
+                   }),
           args_(cells_arguments(problem, tile)), row_bytes_(tile.cell[2] * bytes_per_element(problem.dtype)) {}
 
     size_t workspace_bytes() const override { return 0; }

@@ -5,10 +5,10 @@
 // loads it once and multiplies each of its voxels with every voxel of the cell that a tap joins it to. The sums of all
 // taps along H and W stay in registers, for one tap along D and kSrcBlock x kDstBlock pairs of channels.
 //
-// The threads of a CTA differ in the tap along D, which is their role; in the cell, which is their slot; and in
-// channels-last kLanes of them in the channel of dst, of which a thread has one then. A CTA walks along D, slice
-// by slice, where two of its windows overlap. It adds what its slots have summed and leaves that as the partial sums of
-// its split; cells_add_splits.cuh adds the splits.
+// The threads of a CTA differ in the tap along D, in the cell and, in channels-last, in the channel of dst, of which a
+// thread has one then. A CTA walks along D, slice by slice, so that the L1 cache has what two windows share. It adds
+// what its threads have summed over different cells and leaves that as the partial sums of its split;
+// cells_add_splits.cuh adds the splits.
 #include "load/cell_window.cuh"
 #include "shared/cells.cuh"
 
@@ -21,9 +21,9 @@ constexpr int kVolume = kCellH * kCellW;
 constexpr int kPairs = kSrcBlock * kDstBlock;
 constexpr int kWeightSums = kPairs * kPlaneTaps;
 constexpr int kSums = kWeightSums + kDstBlock; // the last ones are the bias's
-constexpr int kRoles = kShiftsD;               // one for each tap along D
-constexpr int kRoleThreads = kThreads / kRoles;
-constexpr int kSlots = kRoleThreads / kLanes;
+constexpr int kTapsD = kShiftsD;               // each reads at a shift of its own, in the same order
+constexpr int kTapThreads = kThreads / kTapsD;
+constexpr int kCells = kTapThreads / kLanes; // of a CTA
 
 constexpr int kAllSrcChannels = kGroups * kSrcChannels, kAllDstChannels = kGroups * kDstChannels;
 constexpr int kSrcStride = kChannelsLast ? kAllSrcChannels : 1; // from a voxel to the next
@@ -32,7 +32,7 @@ constexpr int kSrcBlocks = (kSrcChannels + kSrcBlock - 1) / kSrcBlock; // of a g
 constexpr int kDstBlocks = (kDstChannels + kDstBlock - 1) / kDstBlock;
 constexpr int kLaneBlocks = (kAllDstChannels + kLanes - 1) / kLanes;
 constexpr int64_t kAllBlocks = int64_t{1} * kSrcBlocks * (kLanes == 1 ? kGroups * kDstBlocks : kLaneBlocks);
-constexpr int64_t kTaps = int64_t{1} * kRoles * kPlaneTaps;
+constexpr int64_t kTaps = int64_t{1} * kTapsD * kPlaneTaps;
 constexpr int64_t kWeights = kTaps * kAllSrcChannels * kDstChannels;
 
 using Sums = Compute[kSums];
@@ -61,6 +61,13 @@ struct Channels {
 
     /// Of all blocks that read a channel of dst, those with the group's first channels of src sum it up.
     __device__ __forceinline__ bool sums_bias() const { return src % kSrcChannels == 0; }
+};
+
+/// What a thread of a CTA has to itself.
+struct Part {
+    int tap_d;
+    int cell; ///< of kCells
+    int lane; ///< of kLanes, with neighbouring channels of dst
 };
 
 /// Where a thread is: its cell in a slice of src, and the tensors of its sample from the first of its channels on.
@@ -170,17 +177,17 @@ struct Share {
     }
 };
 
-/// All voxels of dst that belong to a cell, a part of their rows for each role. Where windows have them, that is left
-/// to cells with more than their own.
+/// All voxels of dst that belong to a cell, a part of their rows for each tap along D. Where windows have them, that is
+/// left to cells with more than their own.
 __device__ __forceinline__ void add_bias(Compute* sums, const CellBwdWeightArguments& args, const Channels& channels,
-                                         const Place& place, Offset d, int role) {
+                                         const Place& place, Offset d, int tap_d) {
     const VoxelExtents& extents = args.dst_extents;
     const Share slices(d, args.src_extents.d, kOwnD, extents.d);
     const Share rows(place.h, args.cut.cells_h, kOwnH, extents.h);
     const Share columns(place.w, args.cut.cells_w, kOwnW, extents.w);
     Compute share[kDstBlock] = {};
 #pragma unroll 1
-    for (Offset h = rows.first + role; h < rows.end; h += kRoles) {
+    for (Offset h = rows.first + tap_d; h < rows.end; h += kTapsD) {
 #pragma unroll 1
         for (Offset slice = slices.first; slice < slices.end; ++slice) {
             const Offset row = (slice * static_cast<Offset>(extents.h) + h) * static_cast<Offset>(extents.w);
@@ -209,12 +216,12 @@ __device__ __forceinline__ void add_bias(Compute* sums, const CellBwdWeightArgum
 
 /// Adds the products of a cell in slice d of src, and its part of the bias.
 __device__ __forceinline__ void add_cell(Sums& sums, const CellBwdWeightArguments& args, const Channels& channels,
-                                         const Place& place, Offset d, int role) {
-    const Offset slice = d * kInStrideD + kShiftD[role];
+                                         const Place& place, Offset d, int tap_d) {
+    const Offset slice = d * kInStrideD + kShiftD[tap_d];
     const bool sums_bias = args.sums_bias != 0 && channels.sums_bias();
     const bool has_own =
         kWindowHasOwn && !place.has_more && !has_more(d, args.src_extents.d, kOwnD, args.dst_extents.d);
-    const bool sums_own = sums_bias && has_own && kShiftD[role] >= 0 && kShiftD[role] < kOwnD;
+    const bool sums_own = sums_bias && has_own && kShiftD[tap_d] >= 0 && kShiftD[tap_d] < kOwnD;
     if (is_index(slice, args.dst_extents.d)) {
         Factors factors;
         load_factors(factors, args.src_extents, channels, place, d);
@@ -227,19 +234,19 @@ __device__ __forceinline__ void add_cell(Sums& sums, const CellBwdWeightArgument
             if (sums_own) sums[kWeightSums + b] += sum_own(voxels);
         }
     }
-    if (sums_bias && !has_own && place.window.exists) add_bias(sums + kWeightSums, args, channels, place, d, role);
+    if (sums_bias && !has_own && place.window.exists) add_bias(sums + kWeightSums, args, channels, place, d, tap_d);
 }
 
 /// The tiles of a split, which run along D for a block of cells, then for the next block or sample. In fp32 few slices
 /// at a time are summed by themselves, which keeps chains short.
 __device__ __forceinline__ void sum_tiles(Sums& totals, const CellBwdWeightArguments& args, const Channels& channels,
-                                          int64_t split, int role, int slot) {
+                                          int64_t split, const Part& part) {
     const int64_t slices = args.src_extents.d;
     int64_t tile = split * args.cut.split_tiles;
     const int64_t end = min(tile + args.cut.split_tiles, args.cut.tiles);
     while (tile < end) {
         const int64_t column = tile / slices, n = column / args.cut.blocks;
-        const Offset cell = static_cast<Offset>(column % args.cut.blocks) * kSlots + slot;
+        const Offset cell = static_cast<Offset>(column % args.cut.blocks) * kCells + part.cell;
         const Offset cells_w = static_cast<Offset>(args.cut.cells_w);
         const Offset h = cell / cells_w, w = cell % cells_w;
         const Place place = {h,
@@ -261,11 +268,11 @@ __device__ __forceinline__ void sum_tiles(Sums& totals, const CellBwdWeightArgum
                 clear(sums);
                 const Offset chain_end = d + kChain < last ? d + kChain : last;
 #pragma unroll 1
-                for (; d < chain_end; ++d) add_cell(sums, args, channels, place, d, role);
+                for (; d < chain_end; ++d) add_cell(sums, args, channels, place, d, part.tap_d);
 #pragma unroll
                 for (int i = 0; i < kSums; ++i) totals[i] += sums[i];
             } else {
-                add_cell(totals, args, channels, place, d++, role);
+                add_cell(totals, args, channels, place, d++, part.tap_d);
             }
         }
     }
@@ -273,46 +280,46 @@ __device__ __forceinline__ void sum_tiles(Sums& totals, const CellBwdWeightArgum
 
 // ---- The sums of a CTA ----
 
-constexpr int kRows = kRoles * kLanes;
-constexpr int kPitch = kSlots | 1; // odd, so that rows begin in different banks
+constexpr int kRows = kTapsD * kLanes;
+constexpr int kPitch = kCells | 1; // odd, so that rows begin in different banks
 constexpr int kShared = 16 * 1024 / (kRows * kPitch * static_cast<int>(sizeof(Compute)));
 constexpr int kTogether = kShared < 1 ? 1 : kShared < kSums ? kShared : kSums; // sums that are added at a time
 
-__device__ __forceinline__ Compute sum_slots(const Compute* row) {
+__device__ __forceinline__ Compute sum_row(const Compute* row) {
     Compute sum = 0;
-    for (int slot = 0; slot < kSlots; ++slot) sum += row[slot];
+    for (int cell = 0; cell < kCells; ++cell) sum += row[cell];
     return sum;
 }
 
-/// Stores the sum `index` of a role and lane, for which `rows` has those of all slots, and in front of it those of the
-/// roles before it.
-__device__ __forceinline__ void store_partial(Compute* partials, int64_t block, int index, int role, int lane,
+/// Stores the sum `index` of a tap along D and a lane, of which `row` has those of all cells. Those of the next tap
+/// follow kLanes rows later.
+__device__ __forceinline__ void store_partial(Compute* partials, int64_t block, int index, int tap_d, int lane,
                                               const Compute* row) {
     const Channels channels(block, lane);
     if (index < kWeightSums) {
         const int pair = index / kPlaneTaps, a = pair / kDstBlock, b = pair % kDstBlock;
         if (a >= channels.src_count || b >= channels.dst_count) return;
         const int64_t kernel = int64_t{1} * (channels.src + a) * kDstChannels + (channels.dst + b) % kDstChannels;
-        partials[kernel * kTaps + role * kPlaneTaps + index % kPlaneTaps] = sum_slots(row);
-    } else if (role == 0 && channels.sums_bias()) {
+        partials[kernel * kTaps + tap_d * kPlaneTaps + index % kPlaneTaps] = sum_row(row);
+    } else if (tap_d == 0 && channels.sums_bias()) {
         const int b = index - kWeightSums;
         if (b >= channels.dst_count) return;
         Compute sum = 0;
-        for (int each = 0; each < kRoles; ++each) sum += sum_slots(row + each * kLanes * kPitch);
+        for (int each = 0; each < kTapsD; ++each) sum += sum_row(row + each * kLanes * kPitch);
         partials[kWeights + channels.dst + b] = sum;
     }
 }
 
 /// Adds the threads' sums in a fixed order.
-__device__ __forceinline__ void store_partials(Compute* partials, const Sums& totals, int64_t block, int role, int slot,
-                                               int lane) {
+__device__ __forceinline__ void store_partials(Compute* partials, const Sums& totals, int64_t block, const Part& part) {
     __shared__ Compute shares[kTogether * kRows * kPitch];
 #pragma unroll
     for (int first = 0; first < kSums; first += kTogether) {
         __syncthreads(); // the shares before these have been read
 #pragma unroll
         for (int i = 0; i < kTogether; ++i) {
-            if (first + i < kSums) shares[((i * kRoles + role) * kLanes + lane) * kPitch + slot] = totals[first + i];
+            if (first + i < kSums)
+                shares[((i * kTapsD + part.tap_d) * kLanes + part.lane) * kPitch + part.cell] = totals[first + i];
         }
         __syncthreads();
         const int count = kSums - first < kTogether ? kSums - first : kTogether;
@@ -326,14 +333,14 @@ __device__ __forceinline__ void store_partials(Compute* partials, const Sums& to
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     cells_bwd_weight(const __grid_constant__ CellBwdWeightArguments args) {
-    const int role = threadIdx.x / kRoleThreads, slot = threadIdx.x % kRoleThreads / kLanes;
-    const int lane = threadIdx.x % kLanes;
+    const int thread = threadIdx.x;
+    const Part part = {thread / kTapThreads, thread % kTapThreads / kLanes, thread % kLanes};
     for (int64_t item = blockIdx.x; item < args.cut.items; item += gridDim.x) {
         const int64_t split = item / kAllBlocks, block = item % kAllBlocks;
         Sums totals;
         clear(totals);
-        sum_tiles(totals, args, Channels(block, lane), split, role, slot);
+        sum_tiles(totals, args, Channels(block, part.lane), split, part);
         Compute* const partials = static_cast<Compute*>(args.partials) + split * (kWeights + kAllDstChannels);
-        store_partials(partials, totals, block, role, slot, lane);
+        store_partials(partials, totals, block, part);
     }
 }

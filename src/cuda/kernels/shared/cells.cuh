@@ -19,9 +19,9 @@ struct CellArguments {
 
 /// How bwd_weight cuts the voxels of src.
 struct CellSplits {
-    int64_t cells_h;     ///< cells that cover a slice, along each dimension
-    int64_t cells_w;     ///<
-    int64_t blocks;      ///< of these cells, each with one for every slot of a CTA
+    int64_t cells_h;     ///< cells that cover a slice, along H
+    int64_t cells_w;     ///< and along W
+    int64_t blocks;      ///< of these cells, as many as a CTA has at a time
     int64_t tiles;       ///< blocks times slices times images
     int64_t split_tiles; ///< tiles of a split
     int64_t items;       ///< splits times blocks of channels
