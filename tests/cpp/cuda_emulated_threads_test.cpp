@@ -2,6 +2,8 @@
 // integers, as cuda_emulated_streamed_test.cpp has the streamed form.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cuda/cells/bwd_weight.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <future>
+#include <memory>
 #include <utility>
 
 #include "core/cuts.hpp"

@@ -12,7 +12,8 @@ namespace tconv3d::cuda {
 namespace {
 
 constexpr int64_t kMostDepth = 8; // taps along D: a warp each, with 255 registers a thread
-// Of 255 registers, for sums, a window and the voxels of src that it meets; and with the addresses of its loads.
+// Of 255 registers, for sums, a window and the voxels of src that it meets; and with the addresses of its loads. Found
+// by compiling: with more of them some kernels spill.
 constexpr int64_t kMostValues = 160, kMostWithAddresses = 168;
 constexpr int64_t kMostWorkspace = 64 << 20;
 constexpr int64_t kChain = 64;              // products that are added one after the other

@@ -1,6 +1,7 @@
 #include "cuda/cells/cells.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "core/cuts.hpp"
 #include "core/direction.hpp"

@@ -1,5 +1,6 @@
 // The choice of a tile for kernels/cells_correlation.cuh: candidates, limits, and a count of instructions that scores
-// them. Its constants were fitted in fwd; bwd_data takes them over, with what is said to be derived for it.
+// them. bwd_data takes over the constants of fwd; neither these nor what is derived for it below have been fitted
+// there.
 #include <algorithm>
 
 #include "core/cuts.hpp"
@@ -150,8 +151,10 @@ bool shares_group(const Problem& problem, int64_t lanes, int64_t channels) {
 bool window_fits(const Problem& problem, const CellTile& tile, const Work& work, int64_t sums) {
     const bool walks = tile.cell[0] == 1;
     if (is_fwd(problem) || (walks && tile.cell[1] * tile.cell[2] == 1)) return true;
+    constexpr int64_t kMostWithAddresses = 112, kMostUnrolled = 96; // found by compiling: no more spills
     const int64_t words = compute_bytes(problem) / 4;
-    return walks ? work.voxels * words + work.loads <= 112 : (work.slices * work.voxels + sums) * words <= 96;
+    return walks ? work.voxels * words + work.loads <= kMostWithAddresses
+                 : (work.slices * work.voxels + sums) * words <= kMostUnrolled;
 }
 
 bool fits(const Problem& problem, const CellTile& tile, const Work& work) {
