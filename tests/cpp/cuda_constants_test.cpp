@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "cuda/cells/bwd_weight.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
 #include "cuda/source/constants.hpp"
@@ -40,6 +41,13 @@ void add_names(std::set<std::string>& names, const std::string& prelude) {
         names.insert((*at)[1]);
 }
 
+std::string cells_prelude(const Problem& problem) {
+    if (problem.direction == Direction::bwd_weight)
+        return cells_bwd_weight_request(problem, choose_cell_weight_tile(problem, kHopper.multiprocessors)).prelude +
+               cells_add_splits_request(problem).prelude;
+    return cells_request(problem, choose_cell_tile(problem, kHopper.multiprocessors), {}, {}).prelude;
+}
+
 /// Of all kinds of kernels, for some problems.
 std::set<std::string> printed_names() {
     std::set<std::string> names;
@@ -52,11 +60,11 @@ std::set<std::string> printed_names() {
             const tensorcore::PackParcel parcel = tensorcore::pack_parcel(problem, config, kHopper);
             add_names(names, tensorcore::pack_request(problem, tables, config, parcel).prelude);
         }
-        add_names(names, cells_request(problem, choose_cell_tile(problem, kHopper.multiprocessors), {}, {}).prelude);
         for (const Direction direction : {Direction::fwd, Direction::bwd_data, Direction::bwd_weight}) {
             Problem directed = problem;
             directed.direction = direction;
             add_names(names, direct_request(directed, {}, {}).prelude);
+            add_names(names, cells_prelude(directed));
         }
     }
     return names;

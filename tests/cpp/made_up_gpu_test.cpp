@@ -202,6 +202,36 @@ TEST(MadeUpGpuDeathTest, TheNextImplementationRunsThenDirectThenNone) {
     ON_A_MADE_UP_GPU(try_the_next);
 }
 
+/// The files of the kernels that cells launches for the problem, in order.
+std::vector<std::string> launched_by_cells(const char* line) {
+    alignas(256) static unsigned char memory[256];
+    const testing::Environment forced("TCONV3D_CUDA_IMPL", "cells");
+    gpu().launched.clear();
+    Arguments arguments;
+    arguments.src = arguments.weight = arguments.bias = arguments.grad_dst = memory;
+    arguments.grad_src = arguments.grad_weight = arguments.grad_bias = memory;
+    Plan(Problem::parse(line), {}, 0).execute(arguments, kStream, memory);
+    std::vector<std::string> files;
+    for (const std::string& source : gpu().launched) {
+        const size_t begin = source.rfind("#include \"") + 10;
+        files.push_back(source.substr(begin, source.find('"', begin) - begin));
+    }
+    return files;
+}
+
+void launch_gradients_by_cells() {
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(launched_by_cells("n2 ci4 co4 3x4x5 k3 s2 p1 g4 bwd_data"), Names{"cells_bwd_data.cuh"});
+    EXPECT_TRUE(contains(gpu().launched.front(), "kHasBias = false")) << "the bias is fwd's";
+    const Names halves = {"cells_bwd_weight.cuh", "cells_add_splits.cuh"};
+    EXPECT_EQ(launched_by_cells("n2 ci4 co4 3x4x5 k3 s2 p1 g4 bwd_weight"), halves);
+    EXPECT_EQ(launched_by_cells("n0 ci4 co4 3x4x5 k3 s2 p1 g4 bwd_weight"), halves);
+}
+
+TEST(MadeUpGpuDeathTest, CellsLaunchTheirGradients) {
+    ON_A_MADE_UP_GPU(launch_gradients_by_cells);
+}
+
 void tell_what_it_lacks() {
     EXPECT_EQ(reject_device(device(0)), "");
     gpu().architectures = {70, 80};

@@ -1,7 +1,7 @@
 #pragma once
 
-// The kernels of the family direct on the host, many problems in one program: each has a namespace of its own, in which
-// its prelude, the kernel and a file of direct_case are included. The test writes that.
+// The kernels of the families direct and cells on the host, many problems in one program: each has a namespace of its
+// own, in which its prelude, the kernel and a file of direct_case or cells_case are included. The test writes that.
 #include "device.hpp"
 
 #undef __shared__
@@ -10,9 +10,14 @@
 #include "base/storage.cuh"
 #include "definition.hpp"
 #include "finish/steps.cuh"
+#include "shared/cells.cuh"
 #include "shared/direct_arguments.cuh"
 #include "shared/output.cuh"
 #include "shared/tap_progression.cuh"
+
+// The name of a second kernel of a problem, by that of the first.
+#define JOINED_NOW(first, second) first##second
+#define JOINED(first, second) JOINED_NOW(first, second)
 
 namespace direct {
 

@@ -92,7 +92,8 @@ def test_every_implementation_took_part(outcomes: Outcomes) -> None:
         ran = set().union(*exact.values())
         assert {name for name, *_ in ran} == set(_library.cuda_machine()["implementations"])
         for combination in cuda_cases.COMBINATIONS:
-            assert {("direct", *combination, "fwd"), ("cells", *combination, "fwd")} <= ran
+            threads = itertools.product(["direct", "cells"], [combination], cuda_cases.DIRECTIONS)
+            assert {(name, *combination, direction) for name, combination, direction in threads} <= ran
             if combination[0] != "f64":
                 assert {("stream", *combination, "fwd"), ("mma", *combination, "fwd")} <= ran
             if combination[0] in ("tf32", "bf16", "f16"):

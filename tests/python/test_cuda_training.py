@@ -121,10 +121,11 @@ def test_a_forced_implementation_computes_the_gradients_too(monkeypatch: pytest.
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_gradients_of_direct_have_the_same_bits_on_every_run(
-    dtype: torch.dtype, layout: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("implementation", ["cells", "direct"])
+def test_gradients_have_the_same_bits_on_every_run(
+    implementation: str, dtype: torch.dtype, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct")
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", implementation)
     src, weight = real((4, 8, 6, 8, 40), (8, 12, 3, 3, 3), dtype=dtype)
     src = src.contiguous(memory_format=LAYOUTS[layout])
     geometry = ([2] * 3, [1] * 3, [0] * 3, 1, [1] * 3)

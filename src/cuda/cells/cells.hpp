@@ -1,11 +1,8 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "core/index_map.hpp"
 #include "cuda/kernels/shared/cells.cuh"
 #include "cuda/runtime/compile.hpp"
 #include "cuda/select/family.hpp"
@@ -15,18 +12,10 @@
 /// problems and few channels, which are bound by memory, and for whatever the tensor cores do not take.
 namespace tconv3d::cuda {
 
-/// Along one dimension: a src index that a cell reads, and the pairs of an output of the cell and a tap that use it.
-struct CellShift {
-    int64_t shift; ///< from (cell / stride) · m
-    std::vector<std::array<int64_t, 2>> uses;
-};
-
-/// Of cells of so many outputs, whole strides that begin with the first output. In rising order of shift; empty when no
-/// tap reaches the cell.
-std::vector<CellShift> cell_shifts(const Axis& axis, int64_t cell);
+// ---- fwd and bwd_data: a correlation ----
 
 struct CellTile {
-    Extents cell;        ///< outputs of a thread, multiples of the strides
+    Extents cell;        ///< outputs of a thread, multiples of the strides in fwd
     int64_t channels;    ///< output channels of a thread
     int64_t lanes;       ///< threads that share a cell, a channel each
     int64_t chunk;       ///< input channels whose weights are staged together

@@ -1,27 +1,22 @@
-// The choice of a tile for kernels/cells.cuh: candidates, limits, and a count of instructions that scores them.
+// The choice of a tile for kernels/cells_correlation.cuh: candidates, limits, and a count of instructions that scores
+// them. bwd_data takes over the constants of fwd; neither these nor what is derived for it below have been fitted
+// there.
 #include <algorithm>
-#include <map>
 
 #include "core/cuts.hpp"
+#include "core/direction.hpp"
 #include "cuda/cells/cells.hpp"
+#include "cuda/cells/window.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kWarp = 32;
-constexpr int64_t kMostProducts = 512; // unrolled: what NVRTC compiles in a fraction of a second
-constexpr int64_t kMostOutputs = 32;   // of a cell: each is code of its own to store it
+constexpr int64_t kMostOutputs = 32; // of a cell: each is code of its own to store it
 // A thread has 255 registers of 4 bytes: for sums, for the voxels of a slice, for the weights that are held.
 constexpr int64_t kMostSumBytes = 64 * 4;
-constexpr int64_t kMostSliceVoxels = 64;
 constexpr int64_t kMostHeldBytes = 32 * 4; // as kHoldsWeights of the kernel
 constexpr int64_t kMostShared = 24 * 1024; // several blocks fit on a multiprocessor
-constexpr int64_t kMostAccess = 16;        // bytes that a thread loads or stores at once
 constexpr int64_t kChain = 32;             // products that are added one after the other
-
-int64_t compute_bytes(const Problem& problem) {
-    return problem.dtype == DType::f64 ? 8 : 4;
-}
 
 /// What a thread does for one input channel.
 struct Work {
@@ -32,30 +27,12 @@ struct Work {
     int64_t voxel_uses; ///< pairs of an output and a tap along H and W
 };
 
-int64_t count_uses(const std::vector<CellShift>& shifts) {
-    int64_t uses = 0;
-    for (const CellShift& shift : shifts) uses += static_cast<int64_t>(shift.uses.size());
-    return uses;
-}
-
-/// The voxels that a cell has to itself lie side by side, and come at once.
-int64_t own_voxels(const Problem& problem, int64_t cell_w) {
-    return problem.channels_last() ? 1 : cell_w / problem.stride[2];
-}
-
-int64_t row_loads(const Problem& problem, const std::vector<CellShift>& w, int64_t cell_w) {
-    const int64_t own = own_voxels(problem, cell_w);
-    const auto is_own = [&](const CellShift& column) { return column.shift >= 0 && column.shift < own; };
-    const int64_t side_by_side = std::count_if(w.begin(), w.end(), is_own);
-    return static_cast<int64_t>(w.size()) - std::max<int64_t>(side_by_side - 1, 0);
-}
-
 /// Neighbouring threads have neighbouring cells along W: where memory has them side by side, a wide cell would spread
 /// its loads and stores, unless each is one access.
 bool takes_width(const Problem& problem, int64_t cell_w) {
-    const int64_t own = own_voxels(problem, cell_w);
-    if (own == 1) return true;
-    return problem.src[2] % own == 0 && problem.dst()[2] % cell_w == 0 &&
+    if (problem.channels_last() || cell_w == out_stride(problem)[2]) return true;
+    const int64_t own = vector_voxels(problem, cell_w);
+    return own > 1 && in_extents(problem)[2] % own == 0 && out_extents(problem)[2] % cell_w == 0 &&
            kMostAccess % (cell_w * bytes_per_element(problem.dtype)) == 0;
 }
 
@@ -64,14 +41,14 @@ Work work_of(const Problem& problem, const IndexMap& map, const Extents& cell) {
     const std::vector<CellShift> h = cell_shifts(map.axes[1], cell[1]);
     const std::vector<CellShift> w = cell_shifts(map.axes[2], cell[2]);
     const int64_t slices = static_cast<int64_t>(d.size()), rows = static_cast<int64_t>(h.size());
-    return {slices, count_uses(d), rows * static_cast<int64_t>(w.size()), rows * row_loads(problem, w, cell[2]),
-            count_uses(h) * count_uses(w)};
+    return {slices, count_uses(d), rows * static_cast<int64_t>(w.size()),
+            rows * row_loads(w, vector_voxels(problem, cell[2])), count_uses(h) * count_uses(w)};
 }
 
 /// Products that one output sums up for one input channel, at most.
 int64_t products_of_channel(const Problem& problem) {
     int64_t products = 1;
-    for (size_t i = 0; i < 3; ++i) products *= cuts(problem.kernel[i], problem.stride[i]);
+    for (size_t i = 0; i < 3; ++i) products *= cuts(problem.kernel[i], out_stride(problem)[i]);
     return products;
 }
 
@@ -81,7 +58,7 @@ int64_t chunk_of(const Problem& problem, int64_t tile) {
     const int64_t plane = cuts(problem.kernel[1] * problem.kernel[2] * tile, 4) * 4; // as kPlane of the kernel
     const int64_t bytes = problem.kernel[0] * plane * compute_bytes(problem);
     const int64_t short_chain = std::max<int64_t>(1, kChain / products_of_channel(problem));
-    return std::min({problem.src_channels_per_group(), kMostShared / bytes, short_chain});
+    return std::min({in_channels(problem), kMostShared / bytes, short_chain});
 }
 
 /// Products in the unrolled code: cells of one output along D walk their slices in a loop.
@@ -89,15 +66,17 @@ int64_t unrolled_products(const CellTile& tile, const Work& work) {
     return (tile.cell[0] == 1 ? 1 : work.slice_uses) * work.voxel_uses * tile.channels;
 }
 
-/// A load with its condition, in instructions. Where few channels are side by side, the lanes of a warp read voxels
-/// that lie apart: more sectors than the four of neighbours.
+/// Of the loads of a warp: its cells, and where few channels are side by side also its voxels, lie apart.
+double load_spread(const Problem& problem, const CellTile& tile) {
+    const int64_t own = tile.cell[2] / out_stride(problem)[2] * in_stride(problem)[2];
+    const int64_t channels = problem.channels_last() ? all_in_channels(problem) : 1;
+    return spread(kWarp / tile.lanes, own * channels * bytes_per_element(problem.dtype));
+}
+
+/// A load with its condition, in instructions.
 double load_instructions(const Problem& problem, const CellTile& tile) {
-    constexpr double kNeighbours = 3, kSectors = 4;
-    if (!problem.channels_last()) return kNeighbours;
-    const int64_t voxels = kWarp / tile.lanes;
-    const int64_t apart = tile.cell[2] / problem.stride[2] * problem.src_channels * bytes_per_element(problem.dtype);
-    const int64_t sectors = std::min(voxels, cuts(voxels * apart, 32));
-    return kNeighbours * std::max(static_cast<double>(sectors) / kSectors, 1.0);
+    constexpr double kNeighbours = 3;
+    return problem.channels_last() ? kNeighbours * load_spread(problem, tile) : kNeighbours;
 }
 
 /// Instructions of a thread: loads with their conditions, weights, products, and what belongs to each output.
@@ -115,18 +94,24 @@ double instructions(const Problem& problem, const CellTile& tile, const Work& wo
                                static_cast<double>(work.slice_uses * work.voxel_uses * tile.channels);
     constexpr double kPerOutput = 8, kPerThread = 100;
     const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2] * tile.channels;
-    return kPerThread + per_channel * static_cast<double>(problem.src_channels_per_group()) +
+    return kPerThread + per_channel * static_cast<double>(in_channels(problem)) +
            kPerOutput * static_cast<double>(outputs);
 }
 
 double threads_of(const Problem& problem, const CellTile& tile) {
-    const bool channels_last = problem.channels_last();
-    const int64_t space = channels_last ? problem.dst_channels : problem.dst_channels_per_group();
-    const int64_t tiles = problem.dst_channels / space * cuts(space, tile.channels * tile.lanes);
+    const int64_t space = problem.channels_last() ? all_out_channels(problem) : out_channels(problem);
+    const int64_t tiles = all_out_channels(problem) / space * cuts(space, tile.channels * tile.lanes);
     double threads = static_cast<double>(problem.batch) * static_cast<double>(tiles * tile.lanes);
-    const Extents dst = problem.dst();
-    for (size_t i = 0; i < 3; ++i) threads *= static_cast<double>(cuts(dst[i], tile.cell[i]));
+    const Extents out = out_extents(problem);
+    for (size_t i = 0; i < 3; ++i) threads *= static_cast<double>(cuts(out[i], tile.cell[i]));
     return threads;
+}
+
+/// bwd_data: clocks of a warp in which the L1 cache brings its voxels, 128 bytes in each. That is derived, not fitted;
+/// in fwd, whose neighbours are side by side, the loads' instructions take longer.
+double access_clocks(const Problem& problem, const CellTile& tile, const Work& work) {
+    if (is_fwd(problem)) return 0;
+    return load_spread(problem, tile) * static_cast<double>(work.slices * work.loads * in_channels(problem));
 }
 
 double estimate(const Problem& problem, const CellTile& tile, const Work& work, int multiprocessors) {
@@ -138,50 +123,49 @@ double estimate(const Problem& problem, const CellTile& tile, const Work& work, 
     // A thread waits for the voxels of one input channel before it asks for the next: some 600 clocks, which eight
     // warps of a scheduler hide from one another.
     constexpr double kLatency = 600, kWarpsThatHide = 8;
-    const double channels = static_cast<double>(problem.src_channels_per_group());
+    const double channels = static_cast<double>(in_channels(problem));
     const double waiting = std::max(warps / kWarpsThatHide, 1.0) * channels * kLatency / kClocksPerMicrosecond;
-    return kLaunch + std::max({issue, waiting, problem.bytes() / kBytesPerMicrosecond});
+    // The four schedulers of a multiprocessor share its cache.
+    const double access = 4 * warps * access_clocks(problem, tile, work) / kClocksPerMicrosecond;
+    return kLaunch + std::max({issue, waiting, access, problem.bytes() / kBytesPerMicrosecond});
 }
 
 /// In channels-last: as many neighbouring channels as a warp has threads, or as there are.
 int64_t lanes_of(const Problem& problem) {
     if (problem.layout == Layout::ncdhw) return 1;
     int64_t lanes = 1;
-    while (lanes < kWarp && lanes < problem.dst_channels) lanes *= 2;
+    while (lanes < kWarp && lanes < all_out_channels(problem)) lanes *= 2;
     return lanes;
 }
 
-/// A thread's channels must read the same src: those of one group.
+/// A thread's channels must read the same input: those of one group.
 bool shares_group(const Problem& problem, int64_t lanes, int64_t channels) {
     if (channels == 1) return true;
-    if (lanes > 1) return problem.groups == 1 && channels * lanes < 2 * problem.dst_channels;
-    return channels < 2 * problem.dst_channels_per_group();
+    if (lanes > 1) return problem.groups == 1 && channels * lanes < 2 * out_channels(problem);
+    return channels < 2 * out_channels(problem);
+}
+
+/// In bwd_data, whose windows are large, a window must leave registers for addresses and conditions: those of a slice
+/// where a loop walks the slices, else of all of them, which the compiler loads before it multiplies. A cell of one
+/// output always does.
+bool window_fits(const Problem& problem, const CellTile& tile, const Work& work, int64_t sums) {
+    const bool walks = tile.cell[0] == 1;
+    if (is_fwd(problem) || (walks && tile.cell[1] * tile.cell[2] == 1)) return true;
+    constexpr int64_t kMostWithAddresses = 112, kMostUnrolled = 96; // found by compiling: no more spills
+    const int64_t words = compute_bytes(problem) / 4;
+    return walks ? work.voxels * words + work.loads <= kMostWithAddresses
+                 : (work.slices * work.voxels + sums) * words <= kMostUnrolled;
 }
 
 bool fits(const Problem& problem, const CellTile& tile, const Work& work) {
     const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2];
     const int64_t sums = outputs * tile.channels * (tile.splits_chains ? 2 : 1);
-    return tile.chunk > 0 && outputs <= kMostOutputs && work.voxels <= kMostSliceVoxels &&
-           unrolled_products(tile, work) <= kMostProducts && sums * compute_bytes(problem) <= kMostSumBytes;
+    return window_fits(problem, tile, work, sums) && tile.chunk > 0 && outputs <= kMostOutputs &&
+           work.voxels <= kMostSliceVoxels && unrolled_products(tile, work) <= kMostProducts &&
+           sums * compute_bytes(problem) <= kMostSumBytes;
 }
 
 } // namespace
-
-std::vector<CellShift> cell_shifts(const Axis& axis, int64_t cell) {
-    std::map<int64_t, CellShift> shifts;
-    for (int64_t output = 0; output < cell; ++output) {
-        const int64_t q = output / axis.out_stride, phase = output % axis.out_stride;
-        for (const AxisTap& tap : axis.phases[static_cast<size_t>(phase)].taps) {
-            CellShift& entry = shifts[q + tap.shift];
-            entry.shift = q + tap.shift;
-            entry.uses.push_back({output, tap.tap});
-        }
-    }
-    std::vector<CellShift> list;
-    list.reserve(shifts.size());
-    for (auto& [shift, entry] : shifts) list.push_back(std::move(entry));
-    return list;
-}
 
 CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
     CellTile best{};
@@ -189,17 +173,19 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
     const auto too_large = [](int64_t extent) { return extent > kMostProducts; };
     if (std::any_of(problem.kernel.begin(), problem.kernel.end(), too_large)) return best;
     if (std::any_of(problem.stride.begin(), problem.stride.end(), too_large)) return best;
+    if (!is_fwd(problem) && problem.kernel[1] * problem.kernel[2] > kMostSliceVoxels) return best;
     const int64_t lanes = lanes_of(problem);
+    const Extents strides = out_stride(problem);
     const IndexMap map(problem);
     for (const int64_t d : {1, 2})
         for (const int64_t h : {1, 2, 4})
             for (const int64_t w : {1, 2, 4}) {
-                const Extents cell = {d * problem.stride[0], h * problem.stride[1], w * problem.stride[2]};
+                const Extents cell = {d * strides[0], h * strides[1], w * strides[2]};
                 if (cell[0] * cell[1] * cell[2] > kMostOutputs || !takes_width(problem, cell[2])) continue;
                 const Work work = work_of(problem, map, cell);
                 for (const int64_t channels : {1, 2, 4, 8, 16}) {
                     CellTile tile{cell, channels, lanes, chunk_of(problem, channels * lanes), false, 0};
-                    tile.splits_chains = tile.chunk < problem.src_channels_per_group();
+                    tile.splits_chains = tile.chunk < in_channels(problem);
                     if (!shares_group(problem, lanes, channels) || !fits(problem, tile, work)) continue;
                     tile.microseconds = estimate(problem, tile, work, multiprocessors);
                     if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;

@@ -132,9 +132,10 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kSlotTap", "the tap along D of each slot in each rotation, -1 for a gap"},
 
         // ---- Cells (cells.cuh) ----
-        {"kCellD", "outputs of a cell along each dimension"},
+        {"kCellD", "outputs of a cell along each dimension; bwd_weight: voxels of src"},
         {"kShiftsD", "input voxels that a cell reads along each dimension"},
         {"kShiftD", "where these are, relative to the cell's first"},
+        {"kVector", "in bwd_data and bwd_weight: voxels of a row that come in one access"},
         {"kUseBeginD", "the first use of each slice: pairs of an output of the cell and a tap along D"},
         {"kUseOutputD", "the output of each use"},
         {"kUseTapD", "its tap"},
@@ -145,7 +146,10 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kLanes", "threads that share a cell, a channel each; direct bwd_weight: threads that share a row"},
         {"kSpace", "channels that tiles divide: a group's, or all"},
         {"kChunk", "input channels whose weights are staged together"},
-        {"kSplitsChains", "whether each chunk is summed by itself"},
+        {"kSplitsChains", "whether each chunk is summed by itself; bwd_weight: whether kChain slices are"},
+        {"kChain", "bwd_weight: slices of src that are summed by themselves"},
+        {"kSrcBlock", "bwd_weight: channels of src of a thread"},
+        {"kDstBlock", "bwd_weight: channels of dst of a thread"},
         {"kThreads", "threads of a CTA"},
 
         // ---- Direct ----

@@ -1,5 +1,5 @@
 // Inside the namespace of one problem of bwd_weight, behind its kernel; kGiven, kArguments and kWithBias come before.
-DirectBwdWeightArguments args;
+KERNEL_ARGUMENTS args;
 
 bool is_exact() {
     const direct::Tensors<Storage> tensors(kGiven);
