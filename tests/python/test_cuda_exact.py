@@ -94,10 +94,11 @@ def test_every_implementation_took_part(outcomes: Outcomes) -> None:
         for combination in cuda_cases.COMBINATIONS:
             threads = itertools.product(["direct", "cells"], [combination], cuda_cases.DIRECTIONS)
             assert {(name, *combination, direction) for name, combination, direction in threads} <= ran
-            if combination[0] != "f64":
-                assert {("stream", *combination, "fwd"), ("mma", *combination, "fwd")} <= ran
-            if combination[0] in ("tf32", "bf16", "f16"):
-                assert ("gather", *combination, "fwd") in ran
+            for direction in ("fwd", "bwd_data"):
+                if combination[0] != "f64":
+                    assert {("stream", *combination, direction), ("mma", *combination, direction)} <= ran
+                if combination[0] in ("tf32", "bf16", "f16"):
+                    assert ("gather", *combination, direction) in ran
 
 
 def test_a_difference_is_seen() -> None:
