@@ -1,6 +1,7 @@
 #include "cuda/tensorcore/families.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "cuda/reduction/reduction.hpp"
 #include "cuda/select/family.hpp"
 
 namespace tconv3d::cuda {
@@ -11,6 +12,7 @@ const std::vector<Family>& families() {
         {"gather", tensorcore::answer_gathered}, //
         {"mma", tensorcore::answer_mma},         //
         {"cells", answer_cells},                 //
+        {"reduce", answer_reduce},               //
         {"direct", answer_direct},
     };
     return list;

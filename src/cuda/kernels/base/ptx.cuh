@@ -167,6 +167,17 @@ __device__ __forceinline__ void copy_async(uint32_t shared_dst, const void* src)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_dst), "l"(src) : "memory");
 }
 
+/// Closes the group of copy_async of this thread so far.
+__device__ __forceinline__ void copy_async_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// Waits until all groups of this thread but the last kPending have been copied.
+template <int kPending>
+__device__ __forceinline__ void copy_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
 // ---- Tensor cores, one warp at a time ----
 
 /// Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
