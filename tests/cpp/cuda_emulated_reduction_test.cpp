@@ -30,6 +30,9 @@ const ReductionCase kCases[] = {
     {"n3 ci16 co8 3x3x7 k3 p1 bf16", {16, 8, {1, 3, 3}, {1, 3, 7}, 1}, "rows of odd length; blocks of taps along D"},
     {"n3 ci16 co8 3x3x7 k3 p1 tf32", {16, 8, {1, 1, 3}, {3, 1, 7}, 1}, "the same in fp32; blocks along H too"},
     {"n1 ci16 co8 3x4x5 k3x2x5 p1 tf32", {16, 8, {2, 1, 3}, {3, 4, 5}, 1}, "blocks of taps that are not full"},
+    {"n2 ci24 co8 3x5x5 k3 s2 p1 bf16 ndhwc", {16, 8, {3, 3, 3}, {2, 2, 5}, 1}, "channels that are copied whole"},
+    {"n2 ci16 co48 2x3x5 k2 p1 g2 f16 ndhwc", {16, 16, {2, 2, 2}, {2, 3, 5}, 1}, "the same with groups"},
+    {"n2 ci16 co8 3x2x16 k2 s2 bf16", {16, 8, {2, 2, 2}, {1, 2, 8}, 1}, "rows and boxes of whole pieces"},
     {"n1 ci40 co20 2x3x4 k2 bf16", {16, 8, {2, 2, 2}, {2, 3, 4}, 1}, "channels in several tiles, the last not full"},
     {"n1 ci40 co20 2x3x4 k2 tf32 ndhwc", {16, 8, {2, 2, 2}, {2, 3, 4}, 1}, "the same, channels last"},
     {"n1 ci5 co3 2x3x5 k3 p1 bf16 ndhwc", {16, 8, {3, 3, 3}, {2, 3, 5}, 1}, "odd channels, channels last"},
@@ -43,7 +46,7 @@ const ReductionCase kCases[] = {
     {"n1 ci64 co8 2x3x8 k3 tf32", {64, 8, {1, 3, 3}, {2, 3, 8}, 4, 1, 1}, "four of them; columns that no warp needs"},
     {"n1 ci48 co8 2x3x8 k3 f16", {48, 8, {3, 3, 3}, {2, 3, 8}, 1, 1, 1}, "three tiles of rows in a warp"},
     {"n2 ci16 co8 3x4x8 k3 p1 f32", {16, 8, {3, 3, 3}, {3, 4, 8}, 1}, "fp32 in full: chains of k steps"},
-    {"n2 ci20 co9 3x4x5 k3 s2 p1 f32 ndhwc", {32, 16, {1, 3, 3}, {3, 4, 5}, 1, 1, 2}, "fp32 in full, channels last"},
+    {"n2 ci20 co9 3x4x5 k3 s2 p1 f32 ndhwc", {32, 16, {1, 3, 3}, {1, 2, 5}, 1, 1, 2}, "fp32 in full, channels last"},
     {"n0 ci3 co6 2x3x4 k3 s2 p1 g3 bf16", {16, 8, {3, 3, 3}, {2, 3, 4}, 1}, "no images: gradients of zero"},
     {"n1 ci8 co8 1x1x1 k2x1x1 s2000000000x7x1 d1x900000000x1 bf16", {16, 8, {2, 1, 1}, {1, 1, 1}, 1},
      "a stride and a dilation that nothing takes"},
@@ -86,7 +89,7 @@ std::string case_source(const Problem& problem, const ReductionTile& tile, size_
     Device device = testing::kAmpere;
     device.multiprocessors = 1;
     const std::string digits = std::to_string(number);
-    return "#undef CONSTANTS\nnamespace case_" + digits + " {\n" +
+    return "#undef CONSTANTS\n#undef PLACE\nnamespace case_" + digits + " {\n" +
            kernel_source("products", reduction_request(problem, tile), "PRODUCTS", digits) +
            "#undef __shared__\n#define __shared__ static\n" + // of a CTA at a time
            kernel_source("bias", reduction_bias_request(problem), "BIAS", digits) +
@@ -111,7 +114,9 @@ struct ToRun {
 void expect_exact(const std::vector<ToRun>& cases) {
     const testing::Emulator emulator;
     emulator.allow_again("reduction/constants.cuh", "CONSTANTS");
-    for (const char* name : {"reduction/staging.cuh", "reduction/multiply.cuh"}) emulator.allow_again(name);
+    emulator.allow_again("reduction/place.cuh", "PLACE");
+    for (const char* name : {"reduction/copy.cuh", "reduction/lay_out.cuh", "reduction/multiply.cuh"})
+        emulator.allow_again(name);
     std::string sources, calls;
     for (size_t i = 0; i < cases.size(); ++i) {
         const auto& [problem, tile] = cases[i];
@@ -133,6 +138,7 @@ TEST(ReductionEmulated, IsExactOnIntegersForEachTrait) {
         Problem problem = Problem::parse(one.problem);
         problem.direction = Direction::bwd_weight;
         problem.validate();
+        ASSERT_LE(reduction_shared_bytes(problem, one.tile), testing::kAmpere.shared_memory_per_block) << one.problem;
         cases.push_back({problem, one.tile});
     }
     expect_exact(cases);

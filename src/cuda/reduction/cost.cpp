@@ -16,11 +16,39 @@ double as_double(int64_t value) {
     return static_cast<double>(value);
 }
 
+int64_t products_of_fragments(const Problem& problem) {
+    return reduction_parts(problem) == 2 ? 3 : 1;
+}
+
 double tensor_clocks(const Problem& problem, const ReductionTile& tile, const Device& device) {
     const int64_t products = box_steps(problem, tile) * (tile.src_channels / 16) * tile.warp_columns() *
-                             tile.column_warps() * (reduction_parts(problem) == 2 ? 3 : 1);
+                             tile.column_warps() * products_of_fragments(problem);
     return as_double(products) * kModel.product_clocks * (device.sm == 90 || device.sm == 100 ? 1 : 2);
 }
+
+constexpr double kLanes = 32;
+
+/// What a CTA does to stage one of the tensors.
+struct Staging {
+    double copied_bytes, pieces;
+    double laid_out; ///< elements; 0 where copies bring positions
+
+    Staging(const StagedTensor& tensor, bool copies_positions) {
+        const int64_t run_bytes = int64_t{tensor.run_elements()} * tensor.element_bytes;
+        copied_bytes = as_double(tensor.runs() * (run_bytes + (tensor.aligned ? 0 : 16 - tensor.element_bytes)));
+        pieces = copied_bytes / 16;
+        laid_out = copies_positions ? 0 : as_double(int64_t{tensor.box.voxels()} * tensor.channels);
+    }
+
+    double instructions() const {
+        return (pieces * kModel.piece_instructions + laid_out * kModel.layout_instructions) / kLanes;
+    }
+    /// A load takes a clock for 32 elements, whatever their size.
+    double shared_clocks(const StagedTensor& tensor) const {
+        const double stored = laid_out > 0 ? as_double(tensor.bytes()) : 0;
+        return laid_out / kLanes + (copied_bytes + stored) / kModel.shared_bytes_per_clock;
+    }
+};
 
 /// A fragment of 16 rows is 512 bytes, of 8 columns 256; in 16 bits columns come in pairs.
 double fragment_clocks(const Problem& problem, const ReductionTile& tile) {
@@ -30,10 +58,13 @@ double fragment_clocks(const Problem& problem, const ReductionTile& tile) {
     return as_double(bytes) / kModel.shared_bytes_per_clock;
 }
 
-double layout_clocks(const StagedTensor& tensor) {
-    const double elements = as_double(int64_t{tensor.box.voxels()} * tensor.channels);
-    return elements * kModel.layout_instructions / kModel.lanes_per_clock +
-           as_double(tensor.bytes()) / kModel.shared_bytes_per_clock;
+/// Of all warps: products, and loads by word or, in 16 bits, by matrices.
+double multiply_instructions(const Problem& problem, const ReductionTile& tile) {
+    const int64_t rows = tile.warp_rows(), columns = tile.warp_columns();
+    const int64_t loads = problem.dtype == DType::f32 ? reduction_parts(problem) * (4 * rows + 2 * columns)
+                                                      : rows + cuts(columns, 2);
+    const double step = as_double(products_of_fragments(problem) * rows * columns + loads) + kModel.step_instructions;
+    return as_double(box_steps(problem, tile) * (ReductionTile::kThreads / 32)) * step;
 }
 
 /// Of one multiprocessor's CTAs, all splits of it together.
@@ -43,9 +74,8 @@ double kernel_clocks(const Problem& problem, const ReductionTile& tile, const De
     // Of the results of a CTA, each is a sector of its own; sums of splits fill theirs.
     const double stored = as_double(tile.block_taps() * tile.src_channels * tile.dst_channels) *
                           (tile.splits > 1 ? 4 : 32) / kModel.copied_bytes_per_clock;
-    const bool overlapped = tile.ctas > 1 && items > 1;
-    return as_double(items) *
-           (as_double(tiles) * tile_clocks(problem, tile, device, overlapped) + stored + kModel.item_clocks);
+    const double clocks = tile_clocks(problem, tile, device, std::min(items, tile.ctas));
+    return as_double(items) * (as_double(tiles) * clocks + stored + kModel.item_clocks);
 }
 
 double estimate(const Problem& problem, const ReductionTile& tile, const Device& device) {
@@ -61,13 +91,18 @@ double estimate(const Problem& problem, const ReductionTile& tile, const Device&
 
 } // namespace
 
-double tile_clocks(const Problem& problem, const ReductionTile& tile, const Device& device, bool overlapped) {
+double tile_clocks(const Problem& problem, const ReductionTile& tile, const Device& device, int64_t ctas) {
     const StagedTensor src = staged_src(problem, tile), dst = staged_dst(problem, tile);
-    const double tensor = tensor_clocks(problem, tile, device), fragments = fragment_clocks(problem, tile);
-    const double layout = layout_clocks(src) + layout_clocks(dst);
-    const double copies = as_double(src.raw_bytes() + dst.raw_bytes()) / kModel.copied_bytes_per_clock;
-    if (overlapped) return std::max({copies, tensor, fragments + layout}) + kModel.barriers;
-    return std::max({copies + kModel.copy_latency, tensor, fragments}) + layout + kModel.barriers;
+    const bool direct = copies_positions(src, dst);
+    const Staging src_staging(src, direct), dst_staging(dst, direct);
+    const double instructions =
+        multiply_instructions(problem, tile) + src_staging.instructions() + dst_staging.instructions();
+    const double shared =
+        fragment_clocks(problem, tile) + src_staging.shared_clocks(src) + dst_staging.shared_clocks(dst);
+    const double copies = (src_staging.copied_bytes + dst_staging.copied_bytes) / kModel.copied_bytes_per_clock;
+    return kModel.barrier + std::max({tensor_clocks(problem, tile, device), shared, copies,
+                                      instructions / kModel.instructions_per_clock,
+                                      (copies + kModel.copy_latency) / as_double(ctas)});
 }
 
 void choose_splits(const Problem& problem, const Device& device, ReductionTile& tile) {

@@ -13,19 +13,21 @@ struct ReductionModel {
     double product_clocks = 4.0 / 3;
     double shared_bytes_per_clock = 128;
     double copied_bytes_per_clock = 32; ///< from the L2 cache, for each multiprocessor
-    double lanes_per_clock = 128;       ///< four instructions of a warp
-    /// To lay out an element: its address, the load, the question whether it exists, and its share of the store.
-    double layout_instructions = 8;
-    double copy_latency = 1000; ///< clocks from the first piece's request to the last one's arrival, beside the bytes
-    double barriers = 200;      ///< clocks of both barriers of a tile, with what the warps wait for one another
+    double instructions_per_clock = 4;  ///< of a warp each
+    double step_instructions = 12;      ///< of a warp for a k step, beside loads and products
+    /// To lay out an element: the load, its part of a word and of what is computed and stored for a piece of channels.
+    double layout_instructions = 6;
+    double piece_instructions = 12; ///< to copy 16 bytes: an address, and the questions whether it exists
+    double copy_latency = 1000; ///< clocks from the first request of a tile to the last arrival, beside its bytes
+    double barrier = 150;       ///< clocks that warps wait for one another at the end of a tile
     double item_clocks = 3000;  ///< to begin and end a CTA
     double bytes_per_microsecond = 4e6; ///< of DRAM
     double launch = 5;                  ///< microseconds of the first kernel
     double next_launch = 2.5;           ///< of each further one
 };
 
-/// Clocks of a multiprocessor for one tile. `overlapped`: another CTA of it lays its tile out meanwhile.
-double tile_clocks(const Problem& problem, const ReductionTile& tile, const Device& device, bool overlapped);
+/// Clocks of a multiprocessor for one tile, where so many CTAs of it are at work.
+double tile_clocks(const Problem& problem, const ReductionTile& tile, const Device& device, int64_t ctas);
 
 /// Sets the splits with the least estimated time, and that time.
 void choose_splits(const Problem& problem, const Device& device, ReductionTile& tile);

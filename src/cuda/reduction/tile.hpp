@@ -46,6 +46,8 @@ int64_t box_steps(const Problem& problem, const ReductionTile& tile);
 /// How a tile of each tensor lies in shared memory.
 StagedTensor staged_src(const Problem& problem, const ReductionTile& tile);
 StagedTensor staged_dst(const Problem& problem, const ReductionTile& tile);
+/// Whether every channel of so many voxels begins alike within 16 bytes.
+bool is_volume_aligned(const Problem& problem, int64_t voxels);
 int64_t reduction_shared_bytes(const Problem& problem, const ReductionTile& tile);
 
 /// CTAs of a split.

@@ -89,7 +89,7 @@ std::vector<ReductionTile> shapes(const Problem& problem, const Device& device) 
         if (!is_countable(problem, shape)) return;
         shape.microseconds = static_cast<double>(split_items(problem, shape)) *
                              static_cast<double>(all_tiles(problem, shape)) *
-                             tile_clocks(problem, shape, device, true);
+                             tile_clocks(problem, shape, device, 2);
         list.push_back(shape);
     };
     const int64_t src = round_up(problem.src_channels_per_group(), 16);

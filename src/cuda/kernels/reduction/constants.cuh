@@ -9,7 +9,7 @@ namespace {
 using namespace tconv3d::cuda;
 
 constexpr int kElementBytes = sizeof(Storage);
-constexpr int kPieceElements = 16 / kElementBytes; // of the 16 bytes that are copied or stored at once
+constexpr int kPieceElements = 16 / kElementBytes; // a piece is what is copied or stored at once
 constexpr int kStepVoxels = 32 / kElementBytes;    // the depth of one mma.sync
 
 constexpr int kBoxVoxels = kBoxD * kBoxH * kBoxW;
@@ -19,36 +19,43 @@ constexpr int kMetD = met_extent(kBoxD, kStrideD, kBlockTapsD, kDilationD);
 constexpr int kMetH = met_extent(kBoxH, kStrideH, kBlockTapsH, kDilationH);
 constexpr int kMetW = met_extent(kBoxW, kStrideW, kBlockTapsW, kDilationW);
 
-/// What both tensors have: the channels of a group, and how a tile is staged.
-template <int kGroupChannels>
-struct Operand {
-    static constexpr int kChannels = kGroupChannels, kAllChannels = kGroups * kGroupChannels;
-};
-
-struct Src : Operand<kSrcChannels> {
+struct Src {
+    static constexpr int kChannels = kSrcChannels; // of a group
+    static constexpr bool kVolumeAligned = kSrcVolumeAligned;
+    static constexpr StagedBox kBox = {kBoxD, kBoxH, kBoxW, 1};
     static constexpr StagedTensor kStaged = {
-        {kBoxD, kBoxH, kBoxW, 1},      kTileSrcChannels, kBoxSteps * kStepVoxels - kBoxVoxels, kElementBytes,
-        kChannelsLast, kParts};
-};
-
-struct Dst : Operand<kDstChannels> {
-    // Where a box has one column, its stride says nothing.
-    static constexpr StagedTensor kStaged = {
-        {kMetD, kMetH, kMetW, kStrideW < kMetW ? kStrideW : kMetW}, kTileDstChannels, 0, kElementBytes, kChannelsLast,
+        kBox, kTileSrcChannels, kBoxSteps * kStepVoxels - kBoxVoxels, kElementBytes, kChannelsLast, kSrcAligned,
         kParts};
 };
 
-/// Whether every run begins at a multiple of 16 bytes.
-template <typename Tensor>
-constexpr bool kRunsAligned = kChannelsLast && Tensor::kChannels % kPieceElements == 0 &&
-                              Tensor::kStaged.channels % kPieceElements == 0;
+struct Dst {
+    static constexpr int kChannels = kDstChannels;
+    static constexpr bool kVolumeAligned = kDstVolumeAligned;
+    // Where a box has one column, its stride says nothing.
+    static constexpr StagedBox kBox = {kMetD, kMetH, kMetW, kStrideW < kMetW ? kStrideW : kMetW};
+    static constexpr StagedTensor kStaged = {kBox,          kTileDstChannels, 0,     kElementBytes,
+                                             kChannelsLast, kDstAligned,      kParts};
+};
 
-// Shared memory, in this order.
+constexpr bool kCopiesPositions = copies_positions(Src::kStaged, Dst::kStaged);
+
+// Shared memory: a table, two stages of positions, two of runs.
 constexpr int kTableBytes = kBoxSteps * kStepVoxels * 4;
-constexpr int kSrcAt = kTableBytes;
-constexpr int kDstAt = kSrcAt + Src::kStaged.bytes();
-constexpr int kRawSrcAt = kDstAt + Dst::kStaged.bytes();
-constexpr int kRawDstAt = kRawSrcAt + Src::kStaged.raw_bytes();
+constexpr int kStageBytes = Src::kStaged.bytes() + Dst::kStaged.bytes();
+constexpr int kRawStageBytes = kCopiesPositions ? 0 : Src::kStaged.raw_bytes() + Dst::kStaged.raw_bytes();
+
+__device__ __forceinline__ uint32_t src_stage(uint32_t shared_begin, int64_t tile) {
+    return shared_begin + kTableBytes + static_cast<int>(tile & 1) * kStageBytes;
+}
+__device__ __forceinline__ uint32_t dst_stage(uint32_t shared_begin, int64_t tile) {
+    return src_stage(shared_begin, tile) + Src::kStaged.bytes();
+}
+__device__ __forceinline__ uint32_t raw_src_stage(uint32_t shared_begin, int64_t tile) {
+    return shared_begin + kTableBytes + 2 * kStageBytes + static_cast<int>(tile & 1) * kRawStageBytes;
+}
+__device__ __forceinline__ uint32_t raw_dst_stage(uint32_t shared_begin, int64_t tile) {
+    return raw_src_stage(shared_begin, tile) + Src::kStaged.raw_bytes();
+}
 
 // The products of a CTA: rows are channels of src; a column is 8 channels of grad_dst at one tap. Some warps divide the
 // rows, the others the columns.
@@ -59,7 +66,7 @@ constexpr int kColumnWarps = kThreads / 32 / kRowWarps;
 constexpr int kWarpColumns = (kAllColumns + kColumnWarps - 1) / kColumnWarps;
 constexpr int kWarpRows = kTileSrcChannels / 16 / kRowWarps; // in m16 tiles
 
-// The work of the grid.
+// What the CTAs of a split divide.
 constexpr int kTapBlocksD = (kKernelD + kBlockTapsD - 1) / kBlockTapsD;
 constexpr int kTapBlocksH = (kKernelH + kBlockTapsH - 1) / kBlockTapsH;
 constexpr int kTapBlocksW = (kKernelW + kBlockTapsW - 1) / kBlockTapsW;

@@ -68,14 +68,13 @@ __device__ __forceinline__ void multiply_column(Sums& sums, int column, const Ro
 /// around while it loads them. Two columns come at once, from the halves of the lanes.
 struct PairReader {
     static constexpr int kOffsets = (kWarpColumns + 1) / 2;
-    uint32_t src, dst, table;
+    uint32_t src, table; // src from where a stage begins
     uint32_t offsets[kOffsets];
 
     __device__ __forceinline__ explicit PairReader(uint32_t shared_begin) {
         const int lane = threadIdx.x % 32;
-        src = shared_begin + kSrcAt + (lane % 8 + lane / 16 * 8) * Src::kStaged.position_bytes() +
+        src = (lane % 8 + lane / 16 * 8) * Src::kStaged.position_bytes() +
               (row_warp() * kWarpRows * 16 + lane / 8 % 2 * 8) * kElementBytes;
-        dst = shared_begin + kDstAt;
         table = shared_begin + lane % 16 * 4;
 #pragma unroll
         for (int i = 0; i < kOffsets; ++i) {
@@ -84,13 +83,13 @@ struct PairReader {
         }
     }
 
-    __device__ __forceinline__ void multiply_step(Sums& sums, int step) const {
+    __device__ __forceinline__ void multiply_step(Sums& sums, uint32_t stage, int step) const {
         RowFragments a;
 #pragma unroll
         for (int m = 0; m < kWarpRows; ++m)
-            ptx::load_matrices_transposed(a[0][m], src + step * (kStepVoxels * Src::kStaged.position_bytes()) +
+            ptx::load_matrices_transposed(a[0][m], stage + src + step * (kStepVoxels * Src::kStaged.position_bytes()) +
                                                        m * 16 * kElementBytes);
-        const uint32_t met = dst + ptx::load_shared(table + step * (kStepVoxels * 4));
+        const uint32_t met = stage + Src::kStaged.bytes() + ptx::load_shared(table + step * (kStepVoxels * 4));
 #pragma unroll
         for (int i = 0; i < kOffsets; ++i) {
             uint32_t pair[4];
@@ -104,35 +103,35 @@ struct PairReader {
 
 /// How a thread of fp32 reads: word by word, channel g at voxels t and t + 4 of a k step.
 struct WordReader {
-    uint32_t src, dst, table;
+    uint32_t src, dst, table; // src and dst from where a stage begins
     uint32_t offsets[kWarpColumns];
 
     __device__ __forceinline__ explicit WordReader(uint32_t shared_begin) {
         const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-        src = shared_begin + kSrcAt + t * Src::kStaged.position_bytes() + (row_warp() * kWarpRows * 16 + g) * 4;
-        dst = shared_begin + kDstAt + g * 4;
+        src = t * Src::kStaged.position_bytes() + (row_warp() * kWarpRows * 16 + g) * 4;
+        dst = Src::kStaged.bytes() + g * 4;
         table = shared_begin + t * 4;
 #pragma unroll
         for (int i = 0; i < kWarpColumns; ++i) offsets[i] = Column(i).offset();
     }
 
-    __device__ __forceinline__ void load_rows(RowFragments& a, int step) const {
+    __device__ __forceinline__ void load_rows(RowFragments& a, uint32_t stage, int step) const {
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
 #pragma unroll
             for (int m = 0; m < kWarpRows; ++m)
 #pragma unroll
                 for (int i = 0; i < 4; ++i)
-                    a[part][m][i] = ptx::load_shared(src + part * Src::kStaged.part_bytes() +
+                    a[part][m][i] = ptx::load_shared(stage + src + part * Src::kStaged.part_bytes() +
                                                      (step * kStepVoxels + i / 2 * 4) * Src::kStaged.position_bytes() +
                                                      (m * 16 + i % 2 * 8) * 4);
     }
 
-    __device__ __forceinline__ void multiply_step(Sums& sums, int step) const {
+    __device__ __forceinline__ void multiply_step(Sums& sums, uint32_t stage, int step) const {
         RowFragments a;
-        load_rows(a, step);
-        const uint32_t met[2] = {dst + ptx::load_shared(table + step * (kStepVoxels * 4)),
-                                 dst + ptx::load_shared(table + step * (kStepVoxels * 4) + 16)};
+        load_rows(a, stage, step);
+        const uint32_t met[2] = {stage + dst + ptx::load_shared(table + step * (kStepVoxels * 4)),
+                                 stage + dst + ptx::load_shared(table + step * (kStepVoxels * 4) + 16)};
 #pragma unroll
         for (int column = 0; column < kWarpColumns; ++column) {
             uint32_t b[kParts][2];
@@ -156,25 +155,32 @@ struct ReaderOf<4> {
 };
 using Reader = typename ReaderOf<kElementBytes>::Type;
 
-/// Adds the products of a tile. Tensor cores cut off what a sum has no room for; where fp32 is split, kSummedSteps k
-/// steps are summed by themselves and then added, rounded.
-__device__ __forceinline__ void multiply_tile(Sums& sums, const Reader& reader) {
+/// Where fp32 is split, kSummedSteps k steps are summed by themselves and then added, rounded: tensor cores cut off what
+/// a sum has no room for. Else there is nothing but the sums.
+struct Chain {
+    Sums sums = {};
+
+    __device__ __forceinline__ void add_to(Sums& totals) {
+#pragma unroll
+        for (int m = 0; m < kWarpRows; ++m)
+#pragma unroll
+            for (int column = 0; column < kWarpColumns; ++column)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    totals.values[m][column][i] += sums.values[m][column][i];
+                    sums.values[m][column][i] = 0;
+                }
+    }
+};
+
+/// Adds the products of one k step.
+__device__ __forceinline__ void multiply_step(Sums& totals, Chain& chain, const Reader& reader, uint32_t stage,
+                                              int step) {
     if constexpr (kParts == 1) {
-#pragma unroll 1
-        for (int step = 0; step < kBoxSteps; ++step) reader.multiply_step(sums, step);
+        reader.multiply_step(totals, stage, step);
     } else {
-#pragma unroll 1
-        for (int first = 0; first < kBoxSteps; first += kSummedSteps) {
-            Sums chain = {};
-#pragma unroll 1
-            for (int step = first; step < min(first + kSummedSteps, kBoxSteps); ++step) reader.multiply_step(chain, step);
-#pragma unroll
-            for (int m = 0; m < kWarpRows; ++m)
-#pragma unroll
-                for (int column = 0; column < kWarpColumns; ++column)
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) sums.values[m][column][i] += chain.values[m][column][i];
-        }
+        reader.multiply_step(chain.sums, stage, step);
+        if (step % kSummedSteps == kSummedSteps - 1 || step == kBoxSteps - 1) chain.add_to(totals);
     }
 }
 

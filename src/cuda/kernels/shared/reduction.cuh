@@ -28,21 +28,24 @@ constexpr int64_t met_extent(int64_t box, int64_t stride, int64_t taps, int64_t 
     return stride * (box - 1) + dilation * (taps - 1) + 1;
 }
 
-/// How one of the two tensors is staged: first as runs of neighbours in memory, as they are copied, then as positions,
-/// each with the channels of a tile.
+/// How one of the two tensors is staged: as positions, each with the channels of a tile. Where copies cannot bring these
+/// as they are, runs of neighbours in memory are copied first.
 struct StagedTensor {
     StagedBox box;
     int channels; ///< of a tile
     int zeros;    ///< positions behind the last one that hold zeros
     int element_bytes;
     bool channels_last;
-    int parts; ///< 2 where fp32 is split in two tf32 parts, else 1
+    bool aligned; ///< every run begins at a multiple of 16 bytes
+    int parts;    ///< 2 where fp32 is split in two tf32 parts, else 1
 
     // A run is the channels of a voxel in channels_last_3d, else the voxels of a row in one channel. It takes as many
-    // pieces of 16 bytes as hold it wherever it begins.
+    // pieces of 16 bytes as hold it wherever it may begin.
     constexpr int runs() const { return channels_last ? box.voxels() : channels * box.d * box.h; }
     constexpr int run_elements() const { return channels_last ? channels : box.w; }
-    constexpr int run_pieces() const { return (run_elements() * element_bytes + 16 - element_bytes + 15) / 16; }
+    constexpr int run_pieces() const {
+        return (run_elements() * element_bytes + (aligned ? 0 : 16 - element_bytes) + 15) / 16;
+    }
     constexpr int run_bytes() const { return run_pieces() * 16; }
     constexpr int raw_bytes() const { return runs() * run_bytes(); }
 
@@ -55,7 +58,13 @@ struct StagedTensor {
     }
     constexpr int part_bytes() const { return (box.positions() + zeros) * position_bytes(); }
     constexpr int bytes() const { return parts * part_bytes(); }
+    constexpr int pieces() const { return channels * element_bytes / 16; } ///< of a position, in one part
 };
+
+/// Whether copies bring positions as they are: no element is rounded, and channels are runs of whole pieces.
+constexpr bool copies_positions(const StagedTensor& src, const StagedTensor& dst) {
+    return src.element_bytes == 2 && src.channels_last && src.aligned && dst.aligned;
+}
 
 struct ReductionArguments {
     const void* src;
