@@ -9,6 +9,7 @@
 
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "cuda/reduction/reduction.hpp"
 #include "cuda/source/constants.hpp"
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/pack.hpp"
@@ -58,6 +59,10 @@ std::set<std::string> printed_names() {
             directed.direction = direction;
             add_names(names, direct_request(directed, {}, {}).prelude);
         }
+        const ReductionTile tile = best_reduction_tiles(problem, kHopper, 1).front();
+        for (const KernelRequest& request :
+             {reduction_request(problem, tile), reduction_bias_request(problem), reduction_splits_request(problem)})
+            add_names(names, request.prelude);
     }
     return names;
 }

@@ -48,7 +48,8 @@ const ReductionCase kCases[] = {
     {"n2 ci16 co8 3x4x8 k3 p1 f32", {16, 8, {3, 3, 3}, {3, 4, 8}, 1}, "fp32 in full: chains of k steps"},
     {"n2 ci20 co9 3x4x5 k3 s2 p1 f32 ndhwc", {32, 16, {1, 3, 3}, {1, 2, 5}, 1, 1, 2}, "fp32 in full, channels last"},
     {"n0 ci3 co6 2x3x4 k3 s2 p1 g3 bf16", {16, 8, {3, 3, 3}, {2, 3, 4}, 1}, "no images: gradients of zero"},
-    {"n1 ci8 co8 1x1x1 k2x1x1 s2000000000x7x1 d1x900000000x1 bf16", {16, 8, {2, 1, 1}, {1, 1, 1}, 1},
+    {"n1 ci8 co8 1x1x1 k2x1x1 s2000000000x7x1 d1x900000000x1 bf16",
+     {16, 8, {2, 1, 1}, {1, 1, 1}, 1},
      "a stride and a dilation that nothing takes"},
 };
 
@@ -141,6 +142,28 @@ TEST(ReductionEmulated, IsExactOnIntegersForEachTrait) {
         ASSERT_LE(reduction_shared_bytes(problem, one.tile), testing::kAmpere.shared_memory_per_block) << one.problem;
         cases.push_back({problem, one.tile});
     }
+    expect_exact(cases);
+}
+
+/// Some of the listed problems, each in one mode, with the tile that a small device would get.
+TEST(ReductionEmulated, IsExactOnIntegersForListedProblems) {
+    constexpr int64_t kMostWork = 1 << 20; // products that are computed, needed or not
+    Device device = testing::kHopper;
+    device.multiprocessors = 3;
+    const std::vector<Problem> listed = testing::listed_problems();
+    std::vector<ToRun> cases;
+    for (size_t i = 0; i < listed.size(); i += std::max<size_t>(testing::sampled_every() / 2, 1)) {
+        Problem problem = testing::modes(listed[i])[cases.size() % 8];
+        problem.direction = Direction::bwd_weight;
+        const Answer answer = answer_reduce({problem, {}, device, 1});
+        if (!answer.accepts()) continue;
+        const ReductionTile tile = best_reduction_tiles(problem, device, 1).front();
+        const int64_t columns = tile.warp_columns() * tile.column_warps() * tile.src_channels / 16;
+        if (split_items(problem, tile) * all_tiles(problem, tile) * columns * box_steps(problem, tile) * 128 <
+            kMostWork)
+            cases.push_back({problem, tile});
+    }
+    EXPECT_GT(cases.size(), 10U);
     expect_exact(cases);
 }
 

@@ -1,24 +1,23 @@
-// bwd_weight on tensor cores, in the reduced form: grad_weight[ci, co, j] sums src[n, ci, i] · grad_dst[n, co, s·i − p +
-// j·d] over all images n and voxels i.
+// bwd_weight on tensor cores, in the reduced form: grad_weight[ci, co, j] sums src[n, ci, i] · grad_dst[n, co, s·i − p
+// + j·d] over all images n and voxels i.
 //
 // A CTA owns some channels of src and of grad_dst, a block of taps and a split: a range of the tiles of all images. A
 // tile is a box of src voxels with the box of grad_dst that these meet through the taps. All taps multiply the same
-// staged tile: of src as it is, of grad_dst from another position. Voxels outside of a tensor are staged as zeros, which
-// add nothing. While a tile is multiplied, the next one is laid out and the one behind it copied; or, where copies bring
-// positions as they are, the next one is copied.
+// staged tile: of src as it is, of grad_dst from another position. Voxels outside of a tensor are staged as zeros,
+// which add nothing. While a tile is multiplied, the next one is laid out and the one behind it copied; or, where
+// copies bring positions as they are, the next one is copied.
 #include "reduction/copy.cuh"
 #include "reduction/lay_out.cuh"
 #include "reduction/multiply.cuh"
 
 namespace {
 
-/// Multiplies a tile, if it is one of the split, and lays out the next one, if that is: some of it after each k step, so
-/// that tensor cores have work meanwhile.
-__device__ __forceinline__ void multiply_tile(Sums& sums, const ReductionArguments& args, const Item& item,
-                                              const Reader& reader, uint32_t shared_begin, int64_t index) {
-    const Tile next(args, item, index + 1);
-    const bool multiplies = index >= item.first_tile, lays_out = index + 1 < item.end_tile;
-    const uint32_t stage = src_stage(shared_begin, index);
+/// Multiplies a tile, if it is one of the split, and lays out the next one, if that is: some of it after each k step,
+/// so that tensor cores have work meanwhile.
+__device__ __forceinline__ void multiply_tile(Sums& sums, const Reader& reader, const Item& item, int64_t number,
+                                              const Tile& next, uint32_t shared_begin) {
+    const bool multiplies = number >= item.first_tile, lays_out = number + 1 < item.end_tile;
+    const uint32_t stage = src_stage(shared_begin, number);
     Chain chain;
 #pragma unroll 1
     for (int step = 0; step < kBoxSteps; ++step) {
@@ -27,7 +26,7 @@ __device__ __forceinline__ void multiply_tile(Sums& sums, const ReductionArgumen
             const int end = lays_out ? (step + 1) * kTileRounds / kBoxSteps : 0;
 #pragma unroll 1
             for (int round = step * kTileRounds / kBoxSteps; round < end; ++round)
-                lay_out_round(next, index + 1, shared_begin, round);
+                lay_out_round(next, shared_begin, number + 1, round);
         }
     }
 }
@@ -37,13 +36,17 @@ __device__ __forceinline__ void multiply_split(Sums& sums, const ReductionArgume
     constexpr int kAhead = kCopiesPositions ? 1 : 2; // tiles from the one that is multiplied to the one that is copied
     prepare_shared(shared_begin);
     const Reader reader(shared_begin);
-    copy_tile(args, item, item.first_tile, shared_begin);
+    Walk walk(args.tiles, item.first_tile);
+    if (item.first_tile < item.end_tile) copy_tile(Tile(args, item, walk), shared_begin, item.first_tile);
 #pragma unroll 1
-    for (int64_t tile = item.first_tile + 1 - kAhead; tile < item.end_tile; ++tile) {
+    for (int64_t number = item.first_tile + 1 - kAhead; number < item.end_tile; ++number) {
+        ptx::copy_async_commit();
         ptx::copy_async_wait<0>();
         __syncthreads(); // what this tile and the next one need is there, and nobody reads what will be overwritten
-        copy_tile(args, item, tile + kAhead, shared_begin);
-        multiply_tile(sums, args, item, reader, shared_begin, tile);
+        const Tile before(args, item, walk);
+        walk.advance(args.tiles);
+        if (number + kAhead < item.end_tile) copy_tile(Tile(args, item, walk), shared_begin, number + kAhead);
+        multiply_tile(sums, reader, item, number, before, shared_begin);
     }
 }
 

@@ -61,8 +61,8 @@ double fragment_clocks(const Problem& problem, const ReductionTile& tile) {
 /// Of all warps: products, and loads by word or, in 16 bits, by matrices.
 double multiply_instructions(const Problem& problem, const ReductionTile& tile) {
     const int64_t rows = tile.warp_rows(), columns = tile.warp_columns();
-    const int64_t loads = problem.dtype == DType::f32 ? reduction_parts(problem) * (4 * rows + 2 * columns)
-                                                      : rows + cuts(columns, 2);
+    const int64_t loads =
+        problem.dtype == DType::f32 ? reduction_parts(problem) * (4 * rows + 2 * columns) : rows + cuts(columns, 2);
     const double step = as_double(products_of_fragments(problem) * rows * columns + loads) + kModel.step_instructions;
     return as_double(box_steps(problem, tile) * (ReductionTile::kThreads / 32)) * step;
 }
@@ -100,19 +100,24 @@ double tile_clocks(const Problem& problem, const ReductionTile& tile, const Devi
     const double shared =
         fragment_clocks(problem, tile) + src_staging.shared_clocks(src) + dst_staging.shared_clocks(dst);
     const double copies = (src_staging.copied_bytes + dst_staging.copied_bytes) / kModel.copied_bytes_per_clock;
-    return kModel.barrier + std::max({tensor_clocks(problem, tile, device), shared, copies,
-                                      instructions / kModel.instructions_per_clock,
-                                      (copies + kModel.copy_latency) / as_double(ctas)});
+    return kModel.barrier +
+           std::max({tensor_clocks(problem, tile, device), shared, copies, instructions / kModel.instructions_per_clock,
+                     (copies + kModel.copy_latency) / as_double(ctas)});
 }
 
 void choose_splits(const Problem& problem, const Device& device, ReductionTile& tile) {
     const int64_t items = split_items(problem, tile), tiles = std::max<int64_t>(all_tiles(problem, tile), 1);
     const int64_t most = std::max<int64_t>(std::min(tiles, kMostWorkspace / 4 / split_sums(problem)), 1);
+    // Tensor cores cut off what a sum has no room for: 2^-24 of it, on average, in each k step. After this many it is
+    // what rounding to tf32 costs. Where fp32 is split, sums are rounded on the way.
+    constexpr int64_t kMostSteps = 4096;
+    const int64_t steps = reduction_parts(problem) == 2 ? 0 : tiles * box_steps(problem, tile);
+    const int64_t fewest = std::clamp<int64_t>(cuts(steps, kMostSteps), 1, most);
     // As many as fill the device once, twice, and so on.
     constexpr int64_t kMostTimes = 6;
     ReductionTile best = tile;
     for (int64_t times = 0; times <= kMostTimes; ++times) {
-        tile.splits = std::clamp<int64_t>(times * device.multiprocessors / items, 1, most);
+        tile.splits = std::clamp<int64_t>(times * device.multiprocessors / items, fewest, most);
         tile.microseconds = estimate(problem, tile, device);
         if (times == 0 || tile.microseconds < best.microseconds) best = tile;
     }

@@ -114,7 +114,8 @@ std::string reject_extents(const Problem& problem) {
 
 std::string reject(const Question& question) {
     const Problem& problem = question.problem;
-    if (problem.direction != Direction::bwd_weight) return std::string("takes bwd_weight, got ") + name(problem.direction);
+    if (problem.direction != Direction::bwd_weight)
+        return std::string("takes bwd_weight, got ") + name(problem.direction);
     if (question.device.sm < 80)
         return "mma.sync needs compute capability 8.0, got " + std::to_string(question.device.sm / 10) + "." +
                std::to_string(question.device.sm % 10);
@@ -144,10 +145,10 @@ Answer answer_reduce(const Question& question) {
     if (tiles.empty()) return {"has no tile of fewer than 2^30 work items that fits into shared memory", {}};
     Answer answer;
     for (const ReductionTile& tile : tiles)
-        answer.candidates.push_back({tile.str(), tile.microseconds,
-                                     [problem = question.problem, device = question.device, tile] {
-                                         return std::make_unique<ReductionKernel>(problem, device, tile);
-                                     }});
+        answer.candidates.push_back(
+            {tile.str(), tile.microseconds, [problem = question.problem, device = question.device, tile] {
+                 return std::make_unique<ReductionKernel>(problem, device, tile);
+             }});
     return answer;
 }
 

@@ -11,8 +11,8 @@ const std::vector<Family>& families() {
         {"stream", tensorcore::answer_streamed}, //
         {"gather", tensorcore::answer_gathered}, //
         {"mma", tensorcore::answer_mma},         //
-        {"cells", answer_cells},                 //
         {"reduce", answer_reduce},               //
+        {"cells", answer_cells},                 //
         {"direct", answer_direct},
     };
     return list;

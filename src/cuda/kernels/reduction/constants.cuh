@@ -23,9 +23,9 @@ struct Src {
     static constexpr int kChannels = kSrcChannels; // of a group
     static constexpr bool kVolumeAligned = kSrcVolumeAligned;
     static constexpr StagedBox kBox = {kBoxD, kBoxH, kBoxW, 1};
-    static constexpr StagedTensor kStaged = {
-        kBox, kTileSrcChannels, kBoxSteps * kStepVoxels - kBoxVoxels, kElementBytes, kChannelsLast, kSrcAligned,
-        kParts};
+    static constexpr StagedTensor kStaged = {kBox,          kTileSrcChannels, kBoxSteps * kStepVoxels - kBoxVoxels,
+                                             kElementBytes, kChannelsLast,    kSrcAligned,
+                                             kParts};
 };
 
 struct Dst {
@@ -39,22 +39,22 @@ struct Dst {
 
 constexpr bool kCopiesPositions = copies_positions(Src::kStaged, Dst::kStaged);
 
-// Shared memory: a table, two stages of positions, two of runs.
+// Shared memory: a table, two stages of positions, two of runs. Tiles take turns with these by their number.
 constexpr int kTableBytes = kBoxSteps * kStepVoxels * 4;
 constexpr int kStageBytes = Src::kStaged.bytes() + Dst::kStaged.bytes();
 constexpr int kRawStageBytes = kCopiesPositions ? 0 : Src::kStaged.raw_bytes() + Dst::kStaged.raw_bytes();
 
-__device__ __forceinline__ uint32_t src_stage(uint32_t shared_begin, int64_t tile) {
-    return shared_begin + kTableBytes + static_cast<int>(tile & 1) * kStageBytes;
+__device__ __forceinline__ uint32_t src_stage(uint32_t shared_begin, int64_t number) {
+    return shared_begin + kTableBytes + static_cast<int>(number & 1) * kStageBytes;
 }
-__device__ __forceinline__ uint32_t dst_stage(uint32_t shared_begin, int64_t tile) {
-    return src_stage(shared_begin, tile) + Src::kStaged.bytes();
+__device__ __forceinline__ uint32_t dst_stage(uint32_t shared_begin, int64_t number) {
+    return src_stage(shared_begin, number) + Src::kStaged.bytes();
 }
-__device__ __forceinline__ uint32_t raw_src_stage(uint32_t shared_begin, int64_t tile) {
-    return shared_begin + kTableBytes + 2 * kStageBytes + static_cast<int>(tile & 1) * kRawStageBytes;
+__device__ __forceinline__ uint32_t raw_src_stage(uint32_t shared_begin, int64_t number) {
+    return shared_begin + kTableBytes + 2 * kStageBytes + static_cast<int>(number & 1) * kRawStageBytes;
 }
-__device__ __forceinline__ uint32_t raw_dst_stage(uint32_t shared_begin, int64_t tile) {
-    return raw_src_stage(shared_begin, tile) + Src::kStaged.raw_bytes();
+__device__ __forceinline__ uint32_t raw_dst_stage(uint32_t shared_begin, int64_t number) {
+    return raw_src_stage(shared_begin, number) + Src::kStaged.raw_bytes();
 }
 
 // The products of a CTA: rows are channels of src; a column is 8 channels of grad_dst at one tap. Some warps divide the

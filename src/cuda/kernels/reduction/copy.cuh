@@ -23,8 +23,7 @@ __device__ __forceinline__ void copy_positions(uint32_t positions, const Place<T
         const int at_h = line % kStaged.box.h, at_d = line / kStaged.box.h;
         const bool exists =
             place.has_row(at_d, at_h) && place.has_column(at_w) && piece * kPieceElements < place.channels;
-        const int64_t element =
-            exists ? place.first + place.voxel(at_d, at_h, at_w) * Place<Tensor>::kAllChannels : 0;
+        const int64_t element = exists ? place.first + place.voxel(at_d, at_h, at_w) * Place<Tensor>::kAllChannels : 0;
         ptx::copy_async_or_zeros(
             exists, positions + kStaged.box.position(at_d, at_h, at_w) * kStaged.position_bytes() + piece * 16,
             place.tensor + element * kElementBytes + (exists ? piece * 16 : 0));
@@ -50,8 +49,8 @@ __device__ __forceinline__ void copy_runs(uint32_t raw, const Place<Tensor>& pla
             const int at_w = slot / kPieces, at_h = row % kStaged.box.h, at_d = row / kStaged.box.h;
             if (place.has_row(at_d, at_h) && place.has_column(at_w))
                 copy_piece(raw + (row * kStaged.box.w + at_w) * kStaged.run_bytes(), place.tensor,
-                           place.first + place.voxel(at_d, at_h, at_w) * Place<Tensor>::kAllChannels, slot % kPieces,
-                           0, place.channels);
+                           place.first + place.voxel(at_d, at_h, at_w) * Place<Tensor>::kAllChannels, slot % kPieces, 0,
+                           place.channels);
         });
     } else {
         const int begin = max(0, -place.w), end = min(kStaged.box.w, place.extent_w - place.w);
@@ -65,20 +64,15 @@ __device__ __forceinline__ void copy_runs(uint32_t raw, const Place<Tensor>& pla
     }
 }
 
-/// Starts the copies of a tile and closes their group, which is empty where there is no tile.
-__device__ __forceinline__ void copy_tile(const ReductionArguments& args, const Item& item, int64_t index,
-                                          uint32_t shared_begin) {
-    if (index < item.end_tile) {
-        const Tile tile(args, item, index);
-        if constexpr (kCopiesPositions) {
-            copy_positions<Src>(src_stage(shared_begin, index), tile.src);
-            copy_positions<Dst>(dst_stage(shared_begin, index), tile.dst);
-        } else {
-            copy_runs<Src>(raw_src_stage(shared_begin, index), tile.src);
-            copy_runs<Dst>(raw_dst_stage(shared_begin, index), tile.dst);
-        }
+/// Starts the copies of a tile to the stages of its number.
+__device__ __forceinline__ void copy_tile(const Tile& tile, uint32_t shared_begin, int64_t number) {
+    if constexpr (kCopiesPositions) {
+        copy_positions<Src>(src_stage(shared_begin, number), tile.src);
+        copy_positions<Dst>(dst_stage(shared_begin, number), tile.dst);
+    } else {
+        copy_runs<Src>(raw_src_stage(shared_begin, number), tile.src);
+        copy_runs<Dst>(raw_dst_stage(shared_begin, number), tile.dst);
     }
-    ptx::copy_async_commit();
 }
 
 } // namespace

@@ -25,8 +25,8 @@ struct RawVoxel {
     static constexpr StagedTensor kStaged = Tensor::kStaged;
     static constexpr int kRows = kStaged.box.d * kStaged.box.h;
 
-    uint32_t at;     // in shared memory, of channel 0, if its run began with a piece
-    uint32_t start;  // the element that this run begins with: where it does so within its first piece needs the low bits
+    uint32_t at;    // in shared memory, of channel 0, if its run began with a piece
+    uint32_t start; // the element that this run begins with: where it does so within its first piece needs the low bits
     uint32_t volume; // from a channel to the next
     int channels;    // that exist
 
@@ -98,11 +98,11 @@ __device__ __forceinline__ void lay_out(uint32_t positions, uint32_t raw, const 
 // Both tensors of a tile; none where positions are copied.
 constexpr int kTileRounds = kCopiesPositions ? 0 : Rounds<Src>::kCount + Rounds<Dst>::kCount;
 
-__device__ __forceinline__ void lay_out_round(const Tile& tile, int64_t index, uint32_t shared_begin, int round) {
+__device__ __forceinline__ void lay_out_round(const Tile& tile, uint32_t shared_begin, int64_t number, int round) {
     if (round < Rounds<Src>::kCount) {
-        lay_out<Src>(src_stage(shared_begin, index), raw_src_stage(shared_begin, index), tile.src, round);
+        lay_out<Src>(src_stage(shared_begin, number), raw_src_stage(shared_begin, number), tile.src, round);
     } else {
-        lay_out<Dst>(dst_stage(shared_begin, index), raw_dst_stage(shared_begin, index), tile.dst,
+        lay_out<Dst>(dst_stage(shared_begin, number), raw_dst_stage(shared_begin, number), tile.dst,
                      round - Rounds<Src>::kCount);
     }
 }

@@ -44,8 +44,7 @@ __device__ __forceinline__ void multiply_fragments(float (&c)[4], const uint32_t
                                                    Bf16) {
     ptx::mma_bf16(c, a, b);
 }
-__device__ __forceinline__ void multiply_fragments(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                                                   F16) {
+__device__ __forceinline__ void multiply_fragments(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], F16) {
     ptx::mma_f16(c, a, b);
 }
 
@@ -155,8 +154,8 @@ struct ReaderOf<4> {
 };
 using Reader = typename ReaderOf<kElementBytes>::Type;
 
-/// Where fp32 is split, kSummedSteps k steps are summed by themselves and then added, rounded: tensor cores cut off what
-/// a sum has no room for. Else there is nothing but the sums.
+/// Where fp32 is split, kSummedSteps k steps are summed by themselves and then added, rounded: tensor cores cut off
+/// what a sum has no room for. Else there is nothing but the sums.
 struct Chain {
     Sums sums = {};
 

@@ -65,21 +65,44 @@ struct Place {
     }
 };
 
+/// Goes from tile to tile of a split. They are counted on, because a division of 64 bits takes a hundred instructions.
+struct Walk {
+    int64_t image;
+    int d, h, w; // in tiles
+
+    __device__ __forceinline__ Walk(const VoxelExtents& tiles, int64_t index) {
+        w = static_cast<int>(index % tiles.w);
+        index /= tiles.w;
+        h = static_cast<int>(index % tiles.h);
+        index /= tiles.h;
+        d = static_cast<int>(index % tiles.d);
+        image = index / tiles.d;
+    }
+
+    __device__ __forceinline__ void advance(const VoxelExtents& tiles) {
+        if (++w < tiles.w) return;
+        w = 0;
+        if (++h < tiles.h) return;
+        h = 0;
+        if (++d < tiles.d) return;
+        d = 0;
+        ++image;
+    }
+};
+
 /// Both boxes of a tile.
 struct Tile {
     Place<Src> src;
     Place<Dst> dst;
 
-    __device__ __forceinline__ Tile(const ReductionArguments& args, const Item& item, int64_t index)
+    __device__ __forceinline__ Tile(const ReductionArguments& args, const Item& item, const Walk& walk)
         : src(args.src, args.src_extents, item.group, item.src_first),
           dst(args.grad_dst, args.dst_extents, item.group, item.dst_first) {
-        src.w = static_cast<int>(index % args.tiles.w) * kBoxW;
-        index /= args.tiles.w;
-        src.h = static_cast<int>(index % args.tiles.h) * kBoxH;
-        index /= args.tiles.h;
-        src.d = static_cast<int>(index % args.tiles.d) * kBoxD;
-        src.go_to_image(index / args.tiles.d);
-        dst.go_to_image(index / args.tiles.d);
+        src.go_to_image(walk.image);
+        dst.go_to_image(walk.image);
+        src.d = walk.d * kBoxD;
+        src.h = walk.h * kBoxH;
+        src.w = walk.w * kBoxW;
         dst.d = src.d * kStrideD - kPaddingD + item.tap_d * kDilationD;
         dst.h = src.h * kStrideH - kPaddingH + item.tap_h * kDilationH;
         dst.w = src.w * kStrideW - kPaddingW + item.tap_w * kDilationW;

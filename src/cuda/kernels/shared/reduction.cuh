@@ -28,8 +28,8 @@ constexpr int64_t met_extent(int64_t box, int64_t stride, int64_t taps, int64_t 
     return stride * (box - 1) + dilation * (taps - 1) + 1;
 }
 
-/// How one of the two tensors is staged: as positions, each with the channels of a tile. Where copies cannot bring these
-/// as they are, runs of neighbours in memory are copied first.
+/// How one of the two tensors is staged: as positions, each with the channels of a tile. Where copies cannot bring
+/// these as they are, runs of neighbours in memory are copied first.
 struct StagedTensor {
     StagedBox box;
     int channels; ///< of a tile
