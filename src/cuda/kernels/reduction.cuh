@@ -54,13 +54,12 @@ __device__ __forceinline__ void multiply_split(Sums& sums, const ReductionArgume
 /// last, an even number of them, so that the lanes of a warp fill sectors.
 __device__ __forceinline__ void store_sum(const ReductionArguments& args, const Item& item, int src_channel,
                                           int dst_channel, int64_t tap, float sum) {
+    constexpr int64_t kTaps = int64_t{1} * kKernelD * kKernelH * kKernelW;
     const int64_t row = int64_t{item.group} * kSrcChannels + src_channel;
     if constexpr (kStoresSplits) {
         constexpr int64_t kRow = (kDstChannels + 1) / 2 * 2, kTapSums = kGroups * kSrcChannels * kRow;
-        constexpr int64_t kTaps = int64_t{1} * kKernelD * kKernelH * kKernelW;
         static_cast<float*>(args.sums)[(item.split * kTaps + tap) * kTapSums + row * kRow + dst_channel] = sum;
     } else {
-        constexpr int64_t kTaps = int64_t{1} * kKernelD * kKernelH * kKernelW;
         store(static_cast<Storage*>(args.sums) + (row * kDstChannels + dst_channel) * kTaps + tap, sum);
     }
 }
