@@ -17,10 +17,11 @@ struct ReductionModel {
     double step_instructions = 12;      ///< of a warp for a k step, beside loads and products
     /// To lay out an element: the load, its part of a word and of what is computed and stored for a piece of channels.
     double layout_instructions = 6;
-    double piece_instructions = 12; ///< to copy 16 bytes: an address, and the questions whether it exists
-    double copy_latency = 1000;     ///< clocks from the first request of a tile to the last arrival, beside its bytes
-    double barrier = 150;           ///< clocks that warps wait for one another at the end of a tile
-    double item_clocks = 3000;      ///< to begin and end a CTA
+    /// To copy 16 bytes of a row, channel by channel, or of a voxel's channels, which asks for each voxel where it is.
+    double row_piece_instructions = 12, channel_piece_instructions = 40;
+    double copy_latency = 1000; ///< clocks from the first request of a tile to the last arrival, beside its bytes
+    double barrier = 150;       ///< clocks that warps wait for one another at the end of a tile
+    double item_clocks = 3000;  ///< to begin and end a CTA
     double bytes_per_microsecond = 4e6; ///< of DRAM
     double launch = 5;                  ///< microseconds of the first kernel
     double next_launch = 2.5;           ///< of each further one

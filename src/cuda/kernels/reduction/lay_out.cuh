@@ -116,12 +116,14 @@ __device__ __forceinline__ void prepare_shared(uint32_t shared_begin) {
         ptx::store_shared(shared_begin + voxel * 4, static_cast<uint32_t>(met * Dst::kStaged.position_bytes()));
     }
     constexpr int kBytes = Src::kStaged.position_bytes(), kWords = Src::kStaged.zeros * kBytes / 4;
-    for (int stage = 0; stage < 2; ++stage)
-        for (int part = 0; part < kParts; ++part)
-            for (int word = threadIdx.x; word < kWords; word += kThreads)
-                ptx::store_shared(src_stage(shared_begin, stage) + part * Src::kStaged.part_bytes() +
-                                      kBoxVoxels * kBytes + word * 4,
-                                  uint32_t{0});
+    if constexpr (kWords > 0) {
+        for (int stage = 0; stage < 2; ++stage)
+            for (int part = 0; part < kParts; ++part)
+                for (int word = threadIdx.x; word < kWords; word += kThreads)
+                    ptx::store_shared(src_stage(shared_begin, stage) + part * Src::kStaged.part_bytes() +
+                                          kBoxVoxels * kBytes + word * 4,
+                                      uint32_t{0});
+    }
 }
 
 } // namespace

@@ -52,9 +52,17 @@ struct Place {
     __device__ __forceinline__ int64_t volume() const { return int64_t{extent_d} * extent_h * extent_w; }
     __device__ __forceinline__ void go_to_image(int64_t image) { first += image * volume() * kAllChannels; }
 
-    /// A voxel of the box, counted from voxel 0 of the tensor.
+    /// A row and a voxel of the box, counted from the first ones of the tensor.
+    __device__ __forceinline__ int64_t row(int at_d, int at_h) const {
+        return int64_t{d + at_d} * extent_h + (h + at_h);
+    }
     __device__ __forceinline__ int64_t voxel(int at_d, int at_h, int at_w) const {
-        return (int64_t{d + at_d} * extent_h + (h + at_h)) * extent_w + (w + at_w);
+        return row(at_d, at_h) * extent_w + (w + at_w);
+    }
+    // In channels_last_3d: elements of a row, and the first one of a column of the box in row 0.
+    __device__ __forceinline__ int64_t row_elements() const { return int64_t{extent_w} * kAllChannels; }
+    __device__ __forceinline__ int64_t column_element(int at_w) const {
+        return first + int64_t{w + at_w} * kAllChannels;
     }
     __device__ __forceinline__ bool has_row(int at_d, int at_h) const {
         return static_cast<unsigned>(d + at_d) < static_cast<unsigned>(extent_d) &&
