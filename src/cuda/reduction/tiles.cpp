@@ -1,5 +1,6 @@
 // The tiles of the reduced form: those that fit, of which the least estimates are kept.
 #include <algorithm>
+#include <map>
 
 #include "core/cuts.hpp"
 #include "cuda/reduction/cost.hpp"
@@ -11,7 +12,7 @@ namespace {
 constexpr int64_t kMostAccumulators = 144;  // of a thread: with the most addresses beside them, 240 of 255 registers
 constexpr int64_t kSharedAccumulators = 64; // where two CTAs share a multiprocessor, with 128 registers for a thread
 constexpr int64_t kMostBoxVoxels = 1024;
-constexpr int64_t kMostMet = 4096;        // along a dimension: far more than fits
+constexpr int64_t kMostMet = 4096;        // voxels of a box of grad_dst: far more than fit with some channels
 constexpr int64_t kReservedShared = 1024; // of each CTA, by the driver
 constexpr size_t kShapes = 12;            // whose boxes are gone through
 
@@ -76,10 +77,18 @@ bool fits(const Problem& problem, const Device& device, ReductionTile& tile) {
     return true;
 }
 
+/// Of equal ones, the earlier.
+std::vector<ReductionTile> first_of(const std::multimap<double, ReductionTile>& sorted, size_t most) {
+    std::vector<ReductionTile> list;
+    for (const auto& [cost, tile] : sorted)
+        if (list.size() < most) list.push_back(tile);
+    return list;
+}
+
 /// Channels, taps and warps: everything but the box, the best first by a box of the usual size, of which a part that
 /// has boxes at all.
 std::vector<ReductionTile> shapes(const Problem& problem, const Device& device) {
-    std::vector<ReductionTile> list;
+    std::multimap<double, ReductionTile> by_clocks;
     const Extents usual = {std::min<int64_t>(problem.src[0], 2), std::min<int64_t>(problem.src[1], 4),
                            std::min<int64_t>(problem.src[2], 16)};
     const auto add = [&](ReductionTile shape) {
@@ -87,9 +96,9 @@ std::vector<ReductionTile> shapes(const Problem& problem, const Device& device) 
         if (accumulators(problem, shape) > kMostAccumulators) return;
         if (!is_countable(problem, shape)) shape.box = {1, 1, 1};
         if (!is_countable(problem, shape)) return;
-        shape.microseconds = static_cast<double>(split_items(problem, shape)) *
-                             static_cast<double>(all_tiles(problem, shape)) * tile_clocks(problem, shape, device, 2);
-        list.push_back(shape);
+        const double clocks = static_cast<double>(split_items(problem, shape)) *
+                              static_cast<double>(all_tiles(problem, shape)) * tile_clocks(problem, shape, device, 2);
+        by_clocks.emplace(clocks, shape);
     };
     const int64_t src = round_up(problem.src_channels_per_group(), 16);
     const int64_t dst = round_up(problem.dst_channels_per_group(), 8);
@@ -97,10 +106,7 @@ std::vector<ReductionTile> shapes(const Problem& problem, const Device& device) 
         for (const int64_t src_channels : sizes_up_to(src, {16, 32, 48, 64, 96, 128}))
             for (const int64_t dst_channels : sizes_up_to(dst, {8, 16, 24, 32, 48, 64, 96, 128}))
                 for (const int64_t row_warps : {1, 2, 4}) add({src_channels, dst_channels, taps, usual, row_warps});
-    const auto cheaper = [](const ReductionTile& a, const ReductionTile& b) { return a.microseconds < b.microseconds; };
-    std::stable_sort(list.begin(), list.end(), cheaper);
-    if (list.size() > kShapes) list.resize(kShapes);
-    return list;
+    return first_of(by_clocks, kShapes);
 }
 
 /// The best box of a shape; without an estimate where none fits.
@@ -122,15 +128,12 @@ ReductionTile with_best_box(const Problem& problem, const Device& device, const 
 } // namespace
 
 std::vector<ReductionTile> best_reduction_tiles(const Problem& problem, const Device& device, size_t most) {
-    std::vector<ReductionTile> list;
+    std::multimap<double, ReductionTile> by_time;
     for (const ReductionTile& shape : shapes(problem, device)) {
         const ReductionTile tile = with_best_box(problem, device, shape);
-        if (tile.microseconds > 0) list.push_back(tile);
+        if (tile.microseconds > 0) by_time.emplace(tile.microseconds, tile);
     }
-    const auto cheaper = [](const ReductionTile& a, const ReductionTile& b) { return a.microseconds < b.microseconds; };
-    std::stable_sort(list.begin(), list.end(), cheaper);
-    if (list.size() > most) list.resize(most);
-    return list;
+    return first_of(by_time, most);
 }
 
 } // namespace tconv3d::cuda
