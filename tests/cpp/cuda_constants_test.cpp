@@ -10,6 +10,7 @@
 #include "cuda/cells/bwd_weight.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "cuda/reduction/reduction.hpp"
 #include "cuda/source/constants.hpp"
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/pack.hpp"
@@ -66,6 +67,10 @@ std::set<std::string> printed_names() {
             add_names(names, direct_request(directed, {}, {}).prelude);
             add_names(names, cells_prelude(directed));
         }
+        const ReductionTile tile = best_reduction_tiles(problem, kHopper, 1).front();
+        for (const KernelRequest& request :
+             {reduction_request(problem, tile), reduction_bias_request(problem), reduction_splits_request(problem)})
+            add_names(names, request.prelude);
     }
     return names;
 }

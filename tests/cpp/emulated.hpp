@@ -38,11 +38,10 @@ public:
 
     void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
     /// Lets a header be included several times, in other namespaces.
-    void allow_again(const std::string& name) const {
-        std::stringstream text;
-        text << std::ifstream(folder_ / name).rdbuf();
-        const std::string once = "#pragma once\n";
-        write(name, text.str().erase(text.str().find(once), once.size()));
+    void allow_again(const std::string& name) const { write(name, without_once(name)); }
+    /// Likewise, once for each time that the macro is undefined.
+    void allow_again(const std::string& name, const std::string& macro) const {
+        write(name, "#ifndef " + macro + "\n#define " + macro + "\n" + without_once(name) + "#endif\n");
     }
     bool compile(const std::string& sources) const {
         return run(TCONV3D_CXX " -std=c++17 -O1 -w -I. -o emulated " TCONV3D_EMULATOR_DEVICE " " + sources);
@@ -50,6 +49,13 @@ public:
     bool execute() const { return run("./emulated"); }
 
 private:
+    std::string without_once(const std::string& name) const {
+        std::stringstream text;
+        text << std::ifstream(folder_ / name).rdbuf();
+        const std::string once = "#pragma once\n";
+        return text.str().erase(text.str().find(once), once.size());
+    }
+
     static std::string extents(const std::string& name, const Extents& values) {
         return constant((name + "D").c_str(), values[0]) + constant((name + "H").c_str(), values[1]) +
                constant((name + "W").c_str(), values[2]);

@@ -3,6 +3,7 @@
 #include <ucontext.h>
 
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -19,6 +20,28 @@ constexpr int kMostWarps = 32;
 
 using Work = std::function<void()>;
 
+/// Work of a thread in groups, the last one open, that is done when its group is waited for.
+class Deferred {
+public:
+    void add(Work work) { open_.push_back(std::move(work)); }
+    void close() { groups_.push_back(std::exchange(open_, {})); }
+    void wait(int pending) {
+        for (; groups_.size() > static_cast<size_t>(pending); groups_.pop_front())
+            for (const Work& work : groups_.front()) work();
+    }
+    std::vector<Work> take() {
+        close();
+        std::vector<Work> all;
+        for (std::vector<Work>& group : groups_) std::move(group.begin(), group.end(), std::back_inserter(all));
+        groups_.clear();
+        return all;
+    }
+
+private:
+    std::vector<Work> open_;
+    std::deque<std::vector<Work>> groups_;
+};
+
 struct Fiber {
     static constexpr size_t kStackBytes = 256 << 10;
     ucontext_t context;
@@ -26,8 +49,7 @@ struct Fiber {
     bool done = false;
     std::shared_ptr<int> open_copies = std::make_shared<int>(0); // of a group, that are not done
     std::deque<std::shared_ptr<int>> copies;
-    std::vector<Work> open_products;
-    std::deque<std::vector<Work>> products;
+    Deferred copies_in, products;
 };
 
 struct Due {
@@ -119,18 +141,32 @@ void wait_copies(int pending) {
         while (*groups.front() > 0) yield();
 }
 
+void copy_in(Work copy) {
+    running->copies_in.add(std::move(copy));
+}
+
+void close_copies_in() {
+    running->copies_in.close();
+}
+
+void wait_copies_in(int pending) {
+    running->copies_in.wait(pending);
+}
+
+std::vector<Work> take_copies_in() {
+    return running->copies_in.take();
+}
+
 void multiply(Work product) {
-    running->open_products.push_back(std::move(product));
+    running->products.add(std::move(product));
 }
 
 void close_products() {
-    running->products.push_back(std::exchange(running->open_products, {}));
+    running->products.close();
 }
 
 void wait_products(int pending) {
-    std::deque<std::vector<Work>>& groups = running->products;
-    for (; groups.size() > static_cast<size_t>(pending); groups.pop_front())
-        for (const Work& product : groups.front()) product();
+    running->products.wait(pending);
 }
 
 unsigned char* memory() {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 #define __device__
 #define __host__
@@ -58,6 +59,12 @@ void later(std::function<void()> work);
 void copy_out(std::function<void()> copy);
 void close_copies();
 void wait_copies(int pending);
+
+/// Copies of a thread into shared memory, likewise. They are done when they are waited for, or by whoever takes them.
+void copy_in(std::function<void()> copy);
+void close_copies_in();
+void wait_copies_in(int pending);
+std::vector<std::function<void()>> take_copies_in();
 
 /// Products of a thread, likewise. They are done when they are waited for.
 void multiply(std::function<void()> product);

@@ -1,6 +1,7 @@
 #include "cuda/tensorcore/families.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "cuda/reduction/reduction.hpp"
 #include "cuda/select/family.hpp"
 
 namespace tconv3d::cuda {
@@ -10,6 +11,7 @@ const std::vector<Family>& families() {
         {"stream", tensorcore::answer_streamed}, //
         {"gather", tensorcore::answer_gathered}, //
         {"mma", tensorcore::answer_mma},         //
+        {"reduce", answer_reduce},               //
         {"cells", answer_cells},                 //
         {"direct", answer_direct},
     };

@@ -143,7 +143,7 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kUseOutput", "the output of each use"},
         {"kUseTap", "its tap"},
         {"kThreadChannels", "output channels of a thread"},
-        {"kLanes", "threads that share a cell, a channel each; direct bwd_weight: threads that share a row"},
+        {"kLanes", "threads that share a cell, a channel each; direct bwd_weight: a row; bias gradient: a voxel"},
         {"kSpace", "channels that tiles divide: a group's, or all"},
         {"kChunk", "input channels whose weights are staged together"},
         {"kSplitsChains", "whether each chunk is summed by itself; bwd_weight: whether kChain slices are"},
@@ -151,6 +151,19 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kSrcBlock", "bwd_weight: channels of src of a thread"},
         {"kDstBlock", "bwd_weight: channels of dst of a thread"},
         {"kThreads", "threads of a CTA"},
+
+        // ---- Reduced form (reduction.cuh) ----
+        {"kTileSrcChannels", "channels of src that a CTA has: rows of its products"},
+        {"kTileDstChannels", "channels of grad_dst that a CTA has"},
+        {"kBlockTapsD", "taps along each dimension that a CTA has"},
+        {"kBoxD", "src voxels along each dimension that are staged at a time"},
+        {"kSrcAligned", "whether what is copied of src begins at multiples of 16 bytes"},
+        {"kDstAligned", "the same of grad_dst"},
+        {"kSrcVolumeAligned", "whether the voxels of a channel of src are a multiple of 16 bytes"},
+        {"kDstVolumeAligned", "the same of grad_dst"},
+        {"kRowWarps", "warps that divide the rows of products; the others divide the columns"},
+        {"kCtas", "CTAs that share a multiprocessor"},
+        {"kStoresSplits", "whether sums go to the second pass, else to grad_weight"},
 
         // ---- Direct ----
         {"kWeightIn", "kernels of the weight from an input channel to the next"},

@@ -108,11 +108,31 @@ inline void wait_for_previous() {}
 
 // ---- Copies ----
 
+inline void require_aligned(uint64_t a, uint64_t b, int64_t bytes) {
+    if (a % 16 == 0 && b % 16 == 0 && bytes % 16 == 0 && bytes > 0) return;
+    std::printf("a copy of %lld bytes between addresses that are not aligned\n", static_cast<long long>(bytes));
+    std::exit(3);
+}
 inline void copy_async(uint32_t shared_dst, const void* src) {
-    std::memcpy(emulator::memory() + shared_dst, src, 16);
+    require_aligned(shared_dst, reinterpret_cast<uint64_t>(src), 16);
+    emulator::copy_in([=] { std::memcpy(emulator::memory() + shared_dst, src, 16); });
+}
+inline void copy_async_or_zeros(bool wanted, uint32_t shared_dst, const void* src) {
+    if (wanted) return copy_async(shared_dst, src);
+    emulator::copy_in([=] { std::memset(emulator::memory() + shared_dst, 0, 16); });
+}
+inline void copy_async_commit() {
+    emulator::close_copies_in();
+}
+template <int kPending>
+void copy_async_wait() {
+    emulator::wait_copies_in(kPending);
 }
 inline void copy_async_arrive(uint32_t shared_barrier) {
-    emulator::later([shared_barrier] { emulator::barrier_arrive(shared_barrier); });
+    emulator::later([shared_barrier, copies = emulator::take_copies_in()] {
+        for (const auto& copy : copies) copy();
+        emulator::barrier_arrive(shared_barrier);
+    });
 }
 
 /// Extents, strides and box from the contiguous dimension on, and from an element that is copied to the next one;
@@ -134,11 +154,6 @@ inline uint32_t swizzled(uint32_t address, int row_bytes) {
     return address ^ (address >> 7 & static_cast<uint32_t>(row_bytes / 16 - 1)) << 4;
 }
 
-inline void require_aligned(uint64_t a, uint64_t b, int64_t bytes) {
-    if (a % 16 == 0 && b % 16 == 0 && bytes % 16 == 0 && bytes > 0) return;
-    std::printf("a copy of %lld bytes between addresses that are not aligned\n", static_cast<long long>(bytes));
-    std::exit(3);
-}
 inline void copy_bulk(uint32_t shared_dst, const void* src, int bytes, uint32_t shared_barrier) {
     require_aligned(shared_dst, reinterpret_cast<uint64_t>(src), bytes);
     emulator::later([=] {

@@ -167,6 +167,23 @@ __device__ __forceinline__ void copy_async(uint32_t shared_dst, const void* src)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_dst), "l"(src) : "memory");
 }
 
+/// The same, or writes zeros and reads nothing.
+__device__ __forceinline__ void copy_async_or_zeros(bool wanted, uint32_t shared_dst, const void* src) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_dst), "l"(src), "r"(wanted ? 16 : 0)
+                 : "memory");
+}
+
+/// Closes the group of copy_async of this thread so far.
+__device__ __forceinline__ void copy_async_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// Waits until all groups of this thread but the last kPending have been copied.
+template <int kPending>
+__device__ __forceinline__ void copy_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
 // ---- Tensor cores, one warp at a time ----
 
 /// Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.

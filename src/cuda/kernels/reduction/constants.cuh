@@ -1,0 +1,76 @@
+#pragma once
+
+// What follows from the constants of the prelude (cuda/source/constants.cpp).
+#include "base/storage.cuh"
+#include "shared/reduction.cuh"
+
+namespace {
+
+using namespace tconv3d::cuda;
+
+constexpr int kElementBytes = sizeof(Storage);
+constexpr int kPieceElements = 16 / kElementBytes; // a piece is what is copied or stored at once
+constexpr int kStepVoxels = 32 / kElementBytes;    // the depth of one mma.sync
+
+constexpr int kBoxVoxels = kBoxD * kBoxH * kBoxW;
+constexpr int kBoxSteps = (kBoxVoxels + kStepVoxels - 1) / kStepVoxels;
+
+constexpr int kMetD = met_extent(kBoxD, kStrideD, kBlockTapsD, kDilationD);
+constexpr int kMetH = met_extent(kBoxH, kStrideH, kBlockTapsH, kDilationH);
+constexpr int kMetW = met_extent(kBoxW, kStrideW, kBlockTapsW, kDilationW);
+
+struct Src {
+    static constexpr int kChannels = kSrcChannels; // of a group
+    static constexpr bool kVolumeAligned = kSrcVolumeAligned;
+    static constexpr StagedBox kBox = {kBoxD, kBoxH, kBoxW, 1};
+    static constexpr StagedTensor kStaged = {kBox,          kTileSrcChannels, kBoxSteps * kStepVoxels - kBoxVoxels,
+                                             kElementBytes, kChannelsLast,    kSrcAligned,
+                                             kParts};
+};
+
+struct Dst {
+    static constexpr int kChannels = kDstChannels;
+    static constexpr bool kVolumeAligned = kDstVolumeAligned;
+    // Where a box has one column, its stride says nothing.
+    static constexpr StagedBox kBox = {kMetD, kMetH, kMetW, kStrideW < kMetW ? kStrideW : kMetW};
+    static constexpr StagedTensor kStaged = {kBox,          kTileDstChannels, 0,     kElementBytes,
+                                             kChannelsLast, kDstAligned,      kParts};
+};
+
+constexpr bool kCopiesPositions = copies_positions(Src::kStaged, Dst::kStaged);
+
+// Shared memory: a table, two stages of positions, two of runs. Tiles take turns with these by their number.
+constexpr int kTableBytes = kBoxSteps * kStepVoxels * 4;
+constexpr int kStageBytes = Src::kStaged.bytes() + Dst::kStaged.bytes();
+constexpr int kRawStageBytes = kCopiesPositions ? 0 : Src::kStaged.raw_bytes() + Dst::kStaged.raw_bytes();
+
+__device__ __forceinline__ uint32_t src_stage(uint32_t shared_begin, int64_t number) {
+    return shared_begin + kTableBytes + static_cast<int>(number & 1) * kStageBytes;
+}
+__device__ __forceinline__ uint32_t dst_stage(uint32_t shared_begin, int64_t number) {
+    return src_stage(shared_begin, number) + Src::kStaged.bytes();
+}
+__device__ __forceinline__ uint32_t raw_src_stage(uint32_t shared_begin, int64_t number) {
+    return shared_begin + kTableBytes + 2 * kStageBytes + static_cast<int>(number & 1) * kRawStageBytes;
+}
+__device__ __forceinline__ uint32_t raw_dst_stage(uint32_t shared_begin, int64_t number) {
+    return raw_src_stage(shared_begin, number) + Src::kStaged.raw_bytes();
+}
+
+// The products of a CTA: rows are channels of src; a column is 8 channels of grad_dst at one tap. Some warps divide the
+// rows, the others the columns.
+constexpr int kBlockTaps = kBlockTapsD * kBlockTapsH * kBlockTapsW;
+constexpr int kColumnTiles = kTileDstChannels / 8;
+constexpr int kAllColumns = kBlockTaps * kColumnTiles;
+constexpr int kColumnWarps = kThreads / 32 / kRowWarps;
+constexpr int kWarpColumns = (kAllColumns + kColumnWarps - 1) / kColumnWarps;
+constexpr int kWarpRows = kTileSrcChannels / 16 / kRowWarps; // in m16 tiles
+
+// What the CTAs of a split divide.
+constexpr int kTapBlocksD = (kKernelD + kBlockTapsD - 1) / kBlockTapsD;
+constexpr int kTapBlocksH = (kKernelH + kBlockTapsH - 1) / kBlockTapsH;
+constexpr int kTapBlocksW = (kKernelW + kBlockTapsW - 1) / kBlockTapsW;
+constexpr int kSrcTiles = (kSrcChannels + kTileSrcChannels - 1) / kTileSrcChannels;
+constexpr int kDstTiles = (kDstChannels + kTileDstChannels - 1) / kTileDstChannels;
+
+} // namespace

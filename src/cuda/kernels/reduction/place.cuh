@@ -1,0 +1,120 @@
+#pragma once
+
+// What a CTA owns, and where the boxes of its tiles lie.
+#include "reduction/constants.cuh"
+
+namespace {
+
+/// Channels of a group, the first tap of a block, and the tiles of a split.
+struct Item {
+    int group, src_first, dst_first;
+    int tap_d, tap_h, tap_w;
+    int64_t split, first_tile, end_tile;
+
+    __device__ __forceinline__ explicit Item(const ReductionArguments& args) {
+        int64_t rest = blockIdx.x;
+        const auto next = [&rest](int count) {
+            const int digit = static_cast<int>(rest % count);
+            rest /= count;
+            return digit;
+        };
+        dst_first = next(kDstTiles) * kTileDstChannels;
+        src_first = next(kSrcTiles) * kTileSrcChannels;
+        tap_w = next(kTapBlocksW) * kBlockTapsW;
+        tap_h = next(kTapBlocksH) * kBlockTapsH;
+        tap_d = next(kTapBlocksD) * kBlockTapsD;
+        group = next(kGroups);
+        split = rest;
+        first_tile = args.all_tiles * split / args.splits;
+        end_tile = args.all_tiles * (split + 1) / args.splits;
+    }
+};
+
+/// Where the box of a tensor lies in it. Its first voxel may be outside.
+template <typename Tensor>
+struct Place {
+    static constexpr int kAllChannels = kGroups * Tensor::kChannels;
+
+    const unsigned char* tensor;
+    int64_t first; // the element at voxel 0 of the tile's first channel in this image
+    int channels;  // of the tile that exist
+    int d, h, w;   // the first voxel
+    int extent_d, extent_h, extent_w;
+
+    __device__ __forceinline__ Place(const void* data, const VoxelExtents& extents, int group, int first_channel)
+        : tensor(static_cast<const unsigned char*>(data)), first(group * Tensor::kChannels + first_channel),
+          channels(min(Tensor::kChannels - first_channel, Tensor::kStaged.channels)), d(0), h(0), w(0),
+          extent_d(static_cast<int>(extents.d)), extent_h(static_cast<int>(extents.h)),
+          extent_w(static_cast<int>(extents.w)) {
+        if (!kChannelsLast) first *= volume();
+    }
+
+    __device__ __forceinline__ int64_t volume() const { return int64_t{extent_d} * extent_h * extent_w; }
+    __device__ __forceinline__ void go_to_image(int64_t image) { first += image * volume() * kAllChannels; }
+
+    /// A row and a voxel of the box, counted from the first ones of the tensor.
+    __device__ __forceinline__ int64_t row(int at_d, int at_h) const {
+        return int64_t{d + at_d} * extent_h + (h + at_h);
+    }
+    __device__ __forceinline__ int64_t voxel(int at_d, int at_h, int at_w) const {
+        return row(at_d, at_h) * extent_w + (w + at_w);
+    }
+    // In channels_last_3d: elements of a row, and the first one of a column of the box in row 0.
+    __device__ __forceinline__ int64_t row_elements() const { return int64_t{extent_w} * kAllChannels; }
+    __device__ __forceinline__ int64_t column_element(int at_w) const {
+        return first + int64_t{w + at_w} * kAllChannels;
+    }
+    __device__ __forceinline__ bool has_row(int at_d, int at_h) const {
+        return static_cast<unsigned>(d + at_d) < static_cast<unsigned>(extent_d) &&
+               static_cast<unsigned>(h + at_h) < static_cast<unsigned>(extent_h);
+    }
+    __device__ __forceinline__ bool has_column(int at_w) const {
+        return static_cast<unsigned>(w + at_w) < static_cast<unsigned>(extent_w);
+    }
+};
+
+/// Goes from tile to tile of a split. They are counted on, because a division of 64 bits takes a hundred instructions.
+struct Walk {
+    int64_t image;
+    int d, h, w; // in tiles
+
+    __device__ __forceinline__ Walk(const VoxelExtents& tiles, int64_t index) {
+        w = static_cast<int>(index % tiles.w);
+        index /= tiles.w;
+        h = static_cast<int>(index % tiles.h);
+        index /= tiles.h;
+        d = static_cast<int>(index % tiles.d);
+        image = index / tiles.d;
+    }
+
+    __device__ __forceinline__ void advance(const VoxelExtents& tiles) {
+        if (++w < tiles.w) return;
+        w = 0;
+        if (++h < tiles.h) return;
+        h = 0;
+        if (++d < tiles.d) return;
+        d = 0;
+        ++image;
+    }
+};
+
+/// Both boxes of a tile.
+struct Tile {
+    Place<Src> src;
+    Place<Dst> dst;
+
+    __device__ __forceinline__ Tile(const ReductionArguments& args, const Item& item, const Walk& walk)
+        : src(args.src, args.src_extents, item.group, item.src_first),
+          dst(args.grad_dst, args.dst_extents, item.group, item.dst_first) {
+        src.go_to_image(walk.image);
+        dst.go_to_image(walk.image);
+        src.d = walk.d * kBoxD;
+        src.h = walk.h * kBoxH;
+        src.w = walk.w * kBoxW;
+        dst.d = src.d * kStrideD - kPaddingD + item.tap_d * kDilationD;
+        dst.h = src.h * kStrideH - kPaddingH + item.tap_h * kDilationH;
+        dst.w = src.w * kStrideW - kPaddingW + item.tap_w * kDilationW;
+    }
+};
+
+} // namespace

@@ -1,0 +1,129 @@
+#include "cuda/reduction/cost.hpp"
+
+#include <algorithm>
+
+#include "core/cuts.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+constexpr ReductionModel kModel;
+
+/// Of the sums of all splits; one weight may be more, but then there is one split, which has no sums.
+constexpr int64_t kMostWorkspace = int64_t{64} << 20;
+
+double as_double(int64_t value) {
+    return static_cast<double>(value);
+}
+
+int64_t products_of_fragments(const Problem& problem) {
+    return reduction_parts(problem) == 2 ? 3 : 1;
+}
+
+double tensor_clocks(const Problem& problem, const ReductionTile& tile, const Device& device) {
+    const int64_t products = box_steps(problem, tile) * (tile.src_channels / 16) * tile.warp_columns() *
+                             tile.column_warps() * products_of_fragments(problem);
+    return as_double(products) * kModel.product_clocks * (device.sm == 90 || device.sm == 100 ? 1 : 2);
+}
+
+constexpr double kLanes = 32;
+
+/// What a CTA does to stage one of the tensors.
+struct Staging {
+    double copied_bytes, pieces;
+    double laid_out; ///< elements; 0 where copies bring positions
+    double piece_instructions;
+
+    Staging(const StagedTensor& tensor, bool copies_positions) {
+        const int64_t run_bytes = int64_t{tensor.run_elements()} * tensor.element_bytes;
+        copied_bytes = as_double(tensor.runs() * (run_bytes + (tensor.aligned ? 0 : 16 - tensor.element_bytes)));
+        pieces = copied_bytes / 16;
+        laid_out = copies_positions ? 0 : as_double(int64_t{tensor.box.voxels()} * tensor.channels);
+        piece_instructions = tensor.channels_last ? kModel.channel_piece_instructions : kModel.row_piece_instructions;
+    }
+
+    double instructions() const {
+        return (pieces * piece_instructions + laid_out * kModel.layout_instructions) / kLanes;
+    }
+    /// A load takes a clock for 32 elements, whatever their size.
+    double shared_clocks(const StagedTensor& tensor) const {
+        const double stored = laid_out > 0 ? as_double(tensor.bytes()) : 0;
+        return laid_out / kLanes + (copied_bytes + stored) / kModel.shared_bytes_per_clock;
+    }
+};
+
+/// A fragment of 16 rows is 512 bytes, of 8 columns 256; in 16 bits columns come in pairs.
+double fragment_clocks(const Problem& problem, const ReductionTile& tile) {
+    const int64_t columns = round_up(tile.warp_columns(), problem.dtype == DType::f32 ? 1 : 2);
+    const int64_t bytes = box_steps(problem, tile) * reduction_parts(problem) * (ReductionTile::kThreads / 32) *
+                          (512 * tile.warp_rows() + 256 * columns);
+    return as_double(bytes) / kModel.shared_bytes_per_clock;
+}
+
+/// Of all warps: products, and loads by word or, in 16 bits, by matrices.
+double multiply_instructions(const Problem& problem, const ReductionTile& tile) {
+    const int64_t rows = tile.warp_rows(), columns = tile.warp_columns();
+    const int64_t loads =
+        problem.dtype == DType::f32 ? reduction_parts(problem) * (4 * rows + 2 * columns) : rows + cuts(columns, 2);
+    const double step = as_double(products_of_fragments(problem) * rows * columns + loads) + kModel.step_instructions;
+    return as_double(box_steps(problem, tile) * (ReductionTile::kThreads / 32)) * step;
+}
+
+/// Of one multiprocessor's CTAs, all splits of it together.
+double kernel_clocks(const Problem& problem, const ReductionTile& tile, const Device& device) {
+    const int64_t items = cuts(split_items(problem, tile) * tile.splits, device.multiprocessors);
+    const int64_t tiles = cuts(all_tiles(problem, tile), tile.splits);
+    // Of the results of a CTA, each is a sector of its own; sums of splits fill theirs.
+    const double stored = as_double(tile.block_taps() * tile.src_channels * tile.dst_channels) *
+                          (tile.splits > 1 ? 4 : 32) / kModel.copied_bytes_per_clock;
+    const double clocks = tile_clocks(problem, tile, device, std::min(items, tile.ctas));
+    return as_double(items) * (as_double(tiles) * clocks + stored + kModel.item_clocks);
+}
+
+double estimate(const Problem& problem, const ReductionTile& tile, const Device& device) {
+    const double scale = 132.0 / device.multiprocessors;
+    const double bytes = problem.bytes() / kModel.bytes_per_microsecond * scale;
+    const double dst_bytes = as_double(problem.dst_elements() * bytes_per_element(problem.dtype));
+    const double bias = kModel.next_launch + dst_bytes / kModel.bytes_per_microsecond * scale;
+    const double sums = tile.splits > 1 ? as_double(split_sums(problem)) * as_double(tile.splits + 1) * 4 : 0;
+    const double second_pass = kModel.next_launch + sums / kModel.bytes_per_microsecond * scale;
+    return kModel.launch + std::max(bytes, kernel_clocks(problem, tile, device) / kModel.clocks_per_microsecond) +
+           bias + second_pass;
+}
+
+} // namespace
+
+double tile_clocks(const Problem& problem, const ReductionTile& tile, const Device& device, int64_t ctas) {
+    const StagedTensor src = staged_src(problem, tile), dst = staged_dst(problem, tile);
+    const bool direct = copies_positions(src, dst);
+    const Staging src_staging(src, direct), dst_staging(dst, direct);
+    const double instructions =
+        multiply_instructions(problem, tile) + src_staging.instructions() + dst_staging.instructions();
+    const double shared =
+        fragment_clocks(problem, tile) + src_staging.shared_clocks(src) + dst_staging.shared_clocks(dst);
+    const double copies = (src_staging.copied_bytes + dst_staging.copied_bytes) / kModel.copied_bytes_per_clock;
+    return kModel.barrier +
+           std::max({tensor_clocks(problem, tile, device), shared, copies, instructions / kModel.instructions_per_clock,
+                     (copies + kModel.copy_latency) / as_double(ctas)});
+}
+
+void choose_splits(const Problem& problem, const Device& device, ReductionTile& tile) {
+    const int64_t items = split_items(problem, tile), tiles = std::max<int64_t>(all_tiles(problem, tile), 1);
+    const int64_t most = std::max<int64_t>(std::min(tiles, kMostWorkspace / 4 / split_sums(problem)), 1);
+    // Tensor cores cut off what a sum has no room for: 2^-24 of it, on average, in each k step. After this many it is
+    // what rounding to tf32 costs. Where fp32 is split, sums are rounded on the way.
+    constexpr int64_t kMostSteps = 4096;
+    const int64_t steps = reduction_parts(problem) == 2 ? 0 : tiles * box_steps(problem, tile);
+    const int64_t fewest = std::clamp<int64_t>(cuts(steps, kMostSteps), 1, most);
+    // As many as fill the device once, twice, and so on.
+    constexpr int64_t kMostTimes = 6;
+    ReductionTile best = tile;
+    for (int64_t times = 0; times <= kMostTimes; ++times) {
+        tile.splits = std::clamp<int64_t>(times * device.multiprocessors / items, fewest, most);
+        tile.microseconds = estimate(problem, tile, device);
+        if (times == 0 || tile.microseconds < best.microseconds) best = tile;
+    }
+    tile = best;
+}
+
+} // namespace tconv3d::cuda

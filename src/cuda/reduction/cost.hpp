@@ -1,0 +1,36 @@
+#pragma once
+
+#include "cuda/reduction/tile.hpp"
+
+namespace tconv3d::cuda {
+
+/// What estimates of the reduced form are made of. The numbers follow from the hardware, an H200; none has been fitted
+/// to measured times yet.
+struct ReductionModel {
+    double clocks_per_microsecond = 1755;
+    /// A product of 16 × 8 and one k step is a clock of all four tensor cores of a Hopper multiprocessor, two of an
+    /// older one; mma.sync reaches three quarters of that.
+    double product_clocks = 4.0 / 3;
+    double shared_bytes_per_clock = 128;
+    double copied_bytes_per_clock = 32; ///< from the L2 cache, for each multiprocessor
+    double instructions_per_clock = 4;  ///< of a warp each
+    double step_instructions = 12;      ///< of a warp for a k step, beside loads and products
+    /// To lay out an element: the load, its part of a word and of what is computed and stored for a piece of channels.
+    double layout_instructions = 6;
+    /// To copy 16 bytes of a row, channel by channel, or of a voxel's channels, which asks for each voxel where it is.
+    double row_piece_instructions = 12, channel_piece_instructions = 40;
+    double copy_latency = 1000; ///< clocks from the first request of a tile to the last arrival, beside its bytes
+    double barrier = 150;       ///< clocks that warps wait for one another at the end of a tile
+    double item_clocks = 3000;  ///< to begin and end a CTA
+    double bytes_per_microsecond = 4e6; ///< of DRAM
+    double launch = 5;                  ///< microseconds of the first kernel
+    double next_launch = 2.5;           ///< of each further one
+};
+
+/// Clocks of a multiprocessor for one tile, where so many CTAs of it are at work.
+double tile_clocks(const Problem& problem, const ReductionTile& tile, const Device& device, int64_t ctas);
+
+/// Sets the splits with the least estimated time, and that time.
+void choose_splits(const Problem& problem, const Device& device, ReductionTile& tile);
+
+} // namespace tconv3d::cuda

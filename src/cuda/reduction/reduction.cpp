@@ -1,0 +1,155 @@
+#include "cuda/reduction/reduction.hpp"
+
+#include <algorithm>
+#include <array>
+#include <future>
+#include <utility>
+
+#include "core/cuts.hpp"
+#include "cuda/source/specializations.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+class ReductionKernel final : public Kernel {
+public:
+    ReductionKernel(const Problem& problem, const Device& device, const ReductionTile& tile)
+        : device_(device), tile_(tile), args_(reduction_arguments(problem, tile)),
+          bias_args_(reduction_bias_arguments(problem, device)), bias_ctas_(reduction_bias_ctas(problem, device)),
+          items_(split_items(problem, tile) * tile.splits), dst_channels_(problem.dst_channels),
+          weight_sums_(tile.splits > 1 ? split_sums(problem) : 0),
+          products_(device, [problem, tile] { return reduction_request(problem, tile); }),
+          bias_(device, [problem] { return reduction_bias_request(problem); }),
+          splits_(device, [problem] { return reduction_splits_request(problem); }) {}
+
+    size_t workspace_bytes() const override {
+        return static_cast<size_t>(weight_sums_ * tile_.splits + dst_channels_ * bias_args_.parts) * sizeof(float);
+    }
+
+    /// Side by side: each is compiled for a while when it is new.
+    void load(const Arguments& arguments, void* stream) const override {
+        std::vector<std::future<void>> loading;
+        const auto begin = [&](const LoadedFunction& function) {
+            if (!function.is_loaded()) loading.push_back(std::async([&] { function.get(stream); }));
+        };
+        if (arguments.grad_bias != nullptr) begin(bias_);
+        if (has_second_pass(arguments)) begin(splits_);
+        products_.get(stream);
+        for (std::future<void>& each : loading) each.get();
+    }
+
+    void compile(bool) const override {
+        std::vector<std::future<void>> compiling;
+        for (const LoadedFunction* function : {&products_, &bias_, &splits_})
+            compiling.push_back(std::async([function] { function->compile(); }));
+        for (std::future<void>& each : compiling) each.get();
+    }
+
+    void execute(const Arguments& arguments, void* stream, void* workspace) const override {
+        auto* const weight_sums = static_cast<float*>(workspace);
+        auto* const bias_sums = weight_sums + weight_sums_ * tile_.splits;
+        ReductionArguments args = args_;
+        args.src = arguments.src;
+        args.grad_dst = arguments.grad_dst;
+        args.sums = weight_sums_ > 0 ? weight_sums : arguments.grad_weight;
+        start(products_, items_, args, stream);
+        if (arguments.grad_bias != nullptr) {
+            ReductionBiasArguments bias_args = bias_args_;
+            bias_args.grad_dst = arguments.grad_dst;
+            bias_args.sums = bias_sums;
+            start(bias_, bias_ctas_, bias_args, stream);
+        }
+        if (!has_second_pass(arguments)) return;
+        ReductionSplitsArguments sums = {
+            {weight_sums, arguments.grad_weight, weight_sums_, tile_.splits},
+            {bias_sums, arguments.grad_bias, arguments.grad_bias != nullptr ? dst_channels_ : 0, bias_args_.parts}};
+        constexpr int64_t kCtas = 16; // of a multiprocessor: more would wait
+        const int64_t wanted = cuts(std::max(sums.weight.count, sums.bias.count), ReductionTile::kThreads);
+        start(splits_, std::min(wanted, kCtas * device_.multiprocessors), sums, stream);
+    }
+
+    std::string describe() const override { return "mma.sync, reduced over voxels: " + tile_.str(); }
+
+private:
+    bool has_second_pass(const Arguments& arguments) const {
+        return weight_sums_ > 0 || arguments.grad_bias != nullptr;
+    }
+
+    template <typename Args>
+    static void start(const LoadedFunction& function, int64_t ctas, Args& args, void* stream) {
+        std::array<void*, 1> kernel_arguments = {&args};
+        launch(*function.get(stream), {ctas}, {ReductionTile::kThreads}, kernel_arguments.data(), stream);
+    }
+
+    Device device_;
+    ReductionTile tile_;
+    ReductionArguments args_;
+    ReductionBiasArguments bias_args_;
+    int64_t bias_ctas_;
+    int64_t items_;
+    int64_t dst_channels_;
+    int64_t weight_sums_; ///< of a split; 0 where the only one stores grad_weight
+    LoadedFunction products_, bias_, splits_;
+};
+
+/// Why 32-bit coordinates cannot serve the problem; empty when they can.
+std::string reject_extents(const Problem& problem) {
+    // More than any GPU has memory for: whatever is counted then fits in 64 bits.
+    constexpr int64_t kMostElements = int64_t{1} << 38;
+    if (std::max({problem.src_elements(), problem.dst_elements(), problem.weight_elements()}) >= kMostElements ||
+        problem.batch >= kMostElements)
+        return "takes tensors of fewer than 2^38 elements, got " + problem.str();
+    // Then no index of a tap is beyond four times that, inside dst or not.
+    constexpr int64_t kLimit = int64_t{1} << 29;
+    const Extents dst = problem.dst();
+    for (const Extents& extents : {problem.src, dst, problem.kernel, problem.padding})
+        if (*std::max_element(extents.begin(), extents.end()) >= kLimit)
+            return "takes extents and padding below 2^29, got " + str(problem.src) + " to " + str(dst) + ", kernel " +
+                   str(problem.kernel) + ", padding " + str(problem.padding);
+    if (std::max(problem.src_channels, problem.dst_channels) >= kLimit)
+        return "takes fewer than 2^29 channels, got " + std::to_string(problem.src_channels) + " and " +
+               std::to_string(problem.dst_channels);
+    return "";
+}
+
+std::string reject(const Question& question) {
+    const Problem& problem = question.problem;
+    if (problem.direction != Direction::bwd_weight)
+        return std::string("takes bwd_weight, got ") + name(problem.direction);
+    if (question.device.sm < 80)
+        return "mma.sync needs compute capability 8.0, got " + std::to_string(question.device.sm / 10) + "." +
+               std::to_string(question.device.sm % 10);
+    if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
+    std::string reason = reject_extents(problem);
+    // Each product of split fp32 lacks its last bits. In long sums the rounding of every sum hides that.
+    constexpr int64_t kFewestProducts = 64;
+    const int64_t products = problem.batch * problem.src_voxels();
+    if (reason.empty() && reduction_parts(problem) == 2 && products < kFewestProducts)
+        reason = "f32 in parts would be less accurate than PyTorch in sums of fewer than 64 products, got " +
+                 std::to_string(products);
+    return reason;
+}
+
+} // namespace
+
+Answer answer_reduce(const Question& question) {
+    std::string reason = reject(question);
+    if (!reason.empty()) return {std::move(reason), {}};
+    std::vector<ReductionTile> tiles =
+        best_reduction_tiles(question.problem, question.device, question.most_candidates);
+    constexpr int64_t kMostItems = int64_t{1} << 30;
+    const auto is_too_many = [&](const ReductionTile& tile) {
+        return split_items(question.problem, tile) * tile.splits >= kMostItems;
+    };
+    tiles.erase(std::remove_if(tiles.begin(), tiles.end(), is_too_many), tiles.end());
+    if (tiles.empty()) return {"has no tile of fewer than 2^30 work items that fits into shared memory", {}};
+    Answer answer;
+    for (const ReductionTile& tile : tiles)
+        answer.candidates.push_back(
+            {tile.str(), tile.microseconds, [problem = question.problem, device = question.device, tile] {
+                 return std::make_unique<ReductionKernel>(problem, device, tile);
+             }});
+    return answer;
+}
+
+} // namespace tconv3d::cuda
