@@ -27,6 +27,12 @@ void append(std::string& bytes, const Extents& extents) {
     for (const int64_t extent : extents) append(bytes, extent);
 }
 
+/// The value of an environment variable; empty where it is not set.
+std::string setting(const char* variable) {
+    const char* value = std::getenv(variable);
+    return value == nullptr ? "" : value;
+}
+
 /// Everything that a plan depends on. A problem's text would do, but costs microseconds in each call.
 std::string key(const Problem& problem, Text epilogue, int device) {
     std::string bytes;
@@ -42,10 +48,8 @@ std::string key(const Problem& problem, Text epilogue, int device) {
     append(bytes, static_cast<int64_t>(problem.direction));
     append(bytes, device);
     bytes.append(epilogue.data(), epilogue.size());
-    for (const char* variable : {"TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_VARIANT"}) {
-        const char* forced = std::getenv(variable);
-        if (forced != nullptr) bytes.append(1, '\0').append(forced);
-    }
+    for (const char* variable : {"TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_VARIANT"})
+        bytes.append(1, '\0').append(setting(variable));
     return bytes;
 }
 
@@ -80,8 +84,7 @@ Plans& plans() {
 }
 
 bool is_forced() {
-    const char* forced = std::getenv("TCONV3D_CUDA_IMPL");
-    return forced != nullptr && *forced != '\0';
+    return !setting("TCONV3D_CUDA_IMPL").empty();
 }
 
 /// Of all problems that go the same way for the same reason, only the first is told.
@@ -135,10 +138,17 @@ std::shared_ptr<const CudaPlan> next_cuda_plan(const Problem& problem, Text epil
     return made;
 }
 
+bool takes_gradients() {
+    const std::string chosen = setting("TCONV3D_CUDA_GRADIENTS");
+    if (!chosen.empty() && chosen != "0" && chosen != "1")
+        throw Error("TCONV3D_CUDA_GRADIENTS=" + chosen + " is neither 0 nor 1");
+    return chosen == "1";
+}
+
 std::string left_to_pytorch(const Problem& problem) {
-    if (problem.direction == Direction::fwd || is_forced()) return "";
-    return std::string("tconv3d's only kernel for ") + name(problem.direction) +
-           ", direct, uses no tensor cores; TCONV3D_CUDA_IMPL=direct has it run";
+    if (problem.direction == Direction::fwd || is_forced() || takes_gradients()) return "";
+    return std::string("tconv3d's kernels for ") + name(problem.direction) +
+           " have not been measured yet; TCONV3D_CUDA_GRADIENTS=1 has the one with the least estimate run";
 }
 
 } // namespace tconv3d::ops

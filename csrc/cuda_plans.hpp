@@ -30,6 +30,9 @@ std::shared_ptr<const CudaPlan> next_cuda_plan(const Problem& problem, Text epil
 /// Has all of them made again.
 void forget_cuda_plans();
 
+/// Whether TCONV3D_CUDA_GRADIENTS=1 asks for tconv3d's own kernels in the backward pass.
+bool takes_gradients();
+
 /// Why PyTorch's operator computes the problem on a GPU; empty where a plan does.
 std::string left_to_pytorch(const Problem& problem);
 

@@ -152,7 +152,7 @@ const char* const kProblem = "n2 ci32 co32 8x8x8 k3 s2 p1 tf32";
 
 /// Executes plans until one succeeds; the implementations in order, the last of which is empty when none did.
 std::vector<std::string> tried(const Problem& problem) {
-    alignas(256) static unsigned char memory[256];
+    alignas(256) static unsigned char memory[256]; // no kernel runs
     std::vector<std::string> names;
     std::vector<Rejection> failed;
     try {
@@ -160,7 +160,8 @@ std::vector<std::string> tried(const Problem& problem) {
             const Plan plan(problem, {}, 0, failed);
             names.push_back(plan.implementation());
             Arguments arguments;
-            arguments.src = arguments.weight = arguments.dst = memory;
+            arguments.src = arguments.weight = arguments.grad_dst = memory;
+            arguments.dst = arguments.grad_src = arguments.grad_weight = memory;
             try {
                 plan.execute(arguments, kStream, memory);
                 return names;
@@ -200,6 +201,26 @@ void try_the_next() {
 
 TEST(MadeUpGpuDeathTest, TheNextImplementationRunsThenDirectThenNone) {
     ON_A_MADE_UP_GPU(try_the_next);
+}
+
+void try_the_next_for_gradients() {
+    for (const Direction direction : {Direction::bwd_data, Direction::bwd_weight}) {
+        Problem problem = Problem::parse(kProblem);
+        problem.direction = direction;
+        gpu().not_launched = "";
+        const std::vector<std::string> first = tried(problem);
+        ASSERT_EQ(first.size(), 1U) << name(direction);
+        gpu().not_launched = ".cuh"; // all of them
+        const std::vector<std::string> all = tried(problem);
+        ASSERT_GE(all.size(), 2U) << name(direction);
+        EXPECT_EQ(all.front(), first.front()) << name(direction);
+        EXPECT_EQ(all[all.size() - 2], "direct") << name(direction);
+        EXPECT_EQ(all.back(), "") << name(direction);
+    }
+}
+
+TEST(MadeUpGpuDeathTest, GradientsGoTheSameWay) {
+    ON_A_MADE_UP_GPU(try_the_next_for_gradients);
 }
 
 void tell_what_it_lacks() {

@@ -67,19 +67,47 @@ def test_the_ops_know_the_sizes_on_a_gpu() -> None:
     assert dst.shape == (1, 4, 7, 7, 7)
 
 
+def implementation_line(explained: str) -> str:
+    (line,) = (line for line in explained.splitlines() if line.startswith("implementation"))
+    return line.split(maxsplit=1)[1]
+
+
+@pytest.fixture
+def as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_GRADIENTS"):
+        monkeypatch.delenv(variable, raising=False)
+
+
 @pytest.mark.parametrize("direction", ["bwd_data", "bwd_weight"])
-def test_explain_says_that_pytorch_computes_gradients(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TCONV3D_CUDA_IMPL", raising=False)
-    lines = torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0).splitlines()
-    (line,) = (line for line in lines if line.startswith("implementation"))
-    assert line.split(maxsplit=1)[1].startswith(f"PyTorch's operator: tconv3d's only kernel for {direction}, direct, ")
-    assert "TCONV3D_CUDA_IMPL=direct has it run" in line
+def test_explain_says_that_pytorch_computes_gradients(
+    direction: str, as_it_comes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = implementation_line(torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0))
+    assert line.startswith(f"PyTorch's operator: tconv3d's kernels for {direction} have not been measured yet")
+    assert "TCONV3D_CUDA_GRADIENTS=1 has" in line
     with pytest.raises(RuntimeError, match=f"an epilogue belongs to fwd, got 'relu' with {direction}"):
         torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "relu", 0)
     # A plan is asked for, which needs a driver.
-    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct")
-    with pytest.raises(RuntimeError, match=re.escape(_library.cuda_machine()["driver"]["reason"])):
-        torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0)
+    for variable, value in (("TCONV3D_CUDA_IMPL", "direct"), ("TCONV3D_CUDA_GRADIENTS", "1")):
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(RuntimeError, match=re.escape(_library.cuda_machine()["driver"]["reason"])):
+            torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0)
+        monkeypatch.delenv(variable)
+
+
+@pytest.mark.parametrize("direction", ["bwd_data", "bwd_weight"])
+def test_gradients_are_chosen_by_the_estimates_where_they_are_asked_for(
+    direction: str, as_it_comes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def computes(value: str) -> str:
+        monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", value)
+        return implementation_line(torch.ops.tconv3d.cuda_model_explain(f"{PROBLEM} {direction}", "", "h200", 0))
+
+    implementations = _library.cuda_machine()["implementations"]
+    assert computes("1").split(":")[0] in implementations
+    assert all(computes(value).startswith("PyTorch's operator") for value in ("", "0"))
+    with pytest.raises(RuntimeError, match="TCONV3D_CUDA_GRADIENTS=yes is neither 0 nor 1"):
+        computes("yes")
 
 
 def test_commands_that_compile_and_tune_take_fwd() -> None:

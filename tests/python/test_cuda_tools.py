@@ -133,6 +133,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     gradient = run.format(["explain", "n1 ci3 co5 4x4x4 k3 bwd_data", "--device", "cuda", "--no-measure"])
     assert "PyTorch's operator: " in in_a_process(gradient)
     assert "direct: gathers one voxel x 3 channels" in in_a_process(gradient, TCONV3D_CUDA_IMPL="direct")
+    assert "PyTorch's operator: " not in in_a_process(gradient, TCONV3D_CUDA_GRADIENTS="1")
     compiled = in_a_process(run.format(["precompile", "n1 ci3 co5 4x4x4 k3", "--dtype", "f32,bf16"]))
     assert "2/2" in compiled
     file = tmp_path / "bench.json"
@@ -238,6 +239,14 @@ def test_where_no_kernel_compiles_pytorch_computes_and_warnings_say_why(tmp_path
     assert "as the test asked" in out
     with pytest.raises(AssertionError, match="NVRTC cannot compile"):
         in_a_process(CALL_WITH_GRADIENTS, TCONV3D_NVRTC=library, TCONV3D_CUDA_IMPL="direct")
+
+
+def test_where_no_kernel_compiles_pytorch_computes_the_gradients_too(tmp_path: Path) -> None:
+    major, minor = torch.cuda.get_device_capability()
+    library = nvrtc_that_fails(tmp_path, major * 10 + minor)
+    out = in_a_process(CALL_WITH_GRADIENTS, TCONV3D_NVRTC=library, TCONV3D_CUDA_IMPL="", TCONV3D_CUDA_GRADIENTS="1")
+    assert "computed None" in out
+    assert out.count("so PyTorch's operator computes") == 1, "of all directions, the first is told"
 
 
 def test_an_architecture_that_nvrtc_does_not_know_is_left_to_pytorch(tmp_path: Path) -> None:
