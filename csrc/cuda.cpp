@@ -6,6 +6,7 @@
 
 #include "chain_bwd.hpp"
 #include "convert.hpp"
+#include "cuda_epilogue_bwd.hpp"
 #include "cuda_plans.hpp"
 #include "cuda_pytorch.hpp"
 #include "cuda_stream.hpp"
@@ -37,10 +38,9 @@ MathMode math_mode(DType dtype) {
     return tf32 ? MathMode::tf32 : MathMode::full;
 }
 
-/// The kernels read 16 bytes at a time; a view may begin anywhere.
+/// The kernels read so many bytes at a time.
 at::Tensor aligned(const at::Tensor& dense) {
-    constexpr uintptr_t kAlignment = 16;
-    return reinterpret_cast<uintptr_t>(dense.data_ptr()) % kAlignment == 0 ? dense : dense.clone();
+    return ops::aligned(dense, kCudaAlignment);
 }
 
 void execute(const cuda::Plan& plan, const Arguments& arguments, c10::Device device) {
@@ -213,11 +213,14 @@ WeightGradients bwd_weight_cuda(const at::Tensor& src, const at::Tensor& grad_ds
                    by_pytorch);
 }
 
-std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_cuda(const at::Tensor& grad_dst, const at::Tensor& saved,
-                                                                  Text text, at::TensorList operands) {
+EpilogueBwdResults epilogue_bwd_cuda(const at::Tensor& grad_dst, const at::Tensor& saved, Text text,
+                                     at::TensorList operands) {
     const c10::DeviceGuard guard(grad_dst.device());
     const Epilogue epilogue = checked_epilogue(text, operands, epilogue_problem(grad_dst), grad_dst);
     check_saved(saved, epilogue, grad_dst);
+    if (takes_gradients()) {
+        if (const auto results = planned_epilogue_bwd(grad_dst, saved, epilogue, text, operands)) return *results;
+    }
     return chain_bwd(grad_dst, saved, epilogue, operands);
 }
 

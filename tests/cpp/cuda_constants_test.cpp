@@ -9,6 +9,7 @@
 
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "cuda/epilogue_bwd/epilogue_bwd.hpp"
 #include "cuda/source/constants.hpp"
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/pack.hpp"
@@ -53,6 +54,8 @@ std::set<std::string> printed_names() {
             add_names(names, tensorcore::pack_request(problem, tables, config, parcel).prelude);
         }
         add_names(names, cells_request(problem, choose_cell_tile(problem, kHopper.multiprocessors), {}, {}).prelude);
+        add_names(names, epilogue_bwd_request(problem, Epilogue::parse("channel_mul relu")).prelude);
+        add_names(names, epilogue_bwd_sums_request(problem).prelude);
         for (const Direction direction : {Direction::fwd, Direction::bwd_data, Direction::bwd_weight}) {
             Problem directed = problem;
             directed.direction = direction;

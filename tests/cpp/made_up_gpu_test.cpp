@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cuda/epilogue_bwd/epilogue_bwd.hpp"
 #include "cuda/runtime/loaded_kernels.hpp"
 #include "cuda/runtime/shared_library.hpp"
 #include "cuda/select/family.hpp"
@@ -221,6 +222,40 @@ void try_the_next_for_gradients() {
 
 TEST(MadeUpGpuDeathTest, GradientsGoTheSameWay) {
     ON_A_MADE_UP_GPU(try_the_next_for_gradients);
+}
+
+/// The files of the kernels that the epilogue's backward launches, or that its failure names.
+std::string launched_for(const char* line, const char* chain) {
+    alignas(256) static unsigned char memory[256]; // no kernel runs
+    const Epilogue epilogue = Epilogue::parse(chain);
+    EpilogueGradients gradients;
+    gradients.grad_dst = gradients.saved = gradients.grad_preactivation = memory;
+    gradients.operands.assign(static_cast<size_t>(epilogue.operand_count()), memory);
+    gradients.grad_operands.assign(gradients.operands.size(), memory);
+    gpu().launched.clear();
+    try {
+        EpilogueBwd(Problem::parse(line), epilogue, device(0)).execute(gradients, kStream, memory);
+    } catch (const KernelFailure& failure) {
+        EXPECT_TRUE(contains(failure.what(), "epilogue_bwd_sums.cuh cannot be loaded")) << failure.what();
+        return "none of " + std::to_string(gpu().launched.size());
+    }
+    std::string files;
+    for (const std::string& source : gpu().launched)
+        files += contains(source, "epilogue_bwd_sums.cuh") ? " sums" : " packs";
+    return files;
+}
+
+void run_an_epilogue_backward() {
+    EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1", "relu"), " packs");
+    EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1", "channel_mul relu residual_add channel_add"), " packs sums sums");
+    EXPECT_EQ(launched_for("n0 ci1 co3 4x4x4 k1", "relu"), "");
+    EXPECT_EQ(launched_for("n0 ci1 co3 4x4x4 k1", "channel_mul"), " sums") << "the sum of nothing is written";
+    gpu().not_loaded = "epilogue_bwd_sums.cuh";
+    EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1 bf16", "channel_mul"), "none of 0");
+}
+
+TEST(MadeUpGpuDeathTest, AnEpiloguesBackwardIsOnePassAndItsSums) {
+    ON_A_MADE_UP_GPU(run_an_epilogue_backward);
 }
 
 void tell_what_it_lacks() {

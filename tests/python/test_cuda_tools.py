@@ -247,6 +247,7 @@ def test_where_no_kernel_compiles_pytorch_computes_the_gradients_too(tmp_path: P
     out = in_a_process(CALL_WITH_GRADIENTS, TCONV3D_NVRTC=library, TCONV3D_CUDA_IMPL="", TCONV3D_CUDA_GRADIENTS="1")
     assert "computed None" in out
     assert out.count("so PyTorch's operator computes") == 1, "of all directions, the first is told"
+    assert out.count("backward of the epilogue 'mish' has failed, so PyTorch's operators compute") == 1
 
 
 def test_an_architecture_that_nvrtc_does_not_know_is_left_to_pytorch(tmp_path: Path) -> None:

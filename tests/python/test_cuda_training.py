@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -74,6 +76,29 @@ def test_training_equals_pytorch(name: str, implementation: str) -> None:
             assert got.dtype == dtype
             error = (got.double() - want).norm() / want.norm().clamp(min=1e-30)
             assert error < 64 * torch.finfo(dtype).eps, f"{name} {dtype} {tuple(want.shape)}: {error:.1e}"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", chains.ALL)
+def test_the_epilogues_backward_in_one_pass(name: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on the CPU, on planes of odd size and of several chunks, and with the same bits on every run."""
+    monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", "1")
+    for dtype, shape in itertools.product((torch.float64, torch.float32, *HALVES), (DST, (2, 3, 20, 23, 41))):
+        operands = [operand.cpu() for operand in chains.operands(shape, dtype)]
+        epilogue = chains.ALL[name](*operands)
+        grad_dst, saved = (torch.randn(shape).to(dtype).contiguous(memory_format=LAYOUTS[layout]) for _ in range(2))
+        expected, *runs = (
+            torch.ops.tconv3d.epilogue_bwd.operands(
+                grad_dst.to(device), saved.to(device), epilogue.text, [each.to(device) for each in epilogue.operands]
+            )
+            for device in ("cpu", "cuda", "cuda")
+        )
+        first, second = ([grad_preactivation, *grads] for grad_preactivation, grads in runs)
+        assert all(torch.equal(one, other) for one, other in zip(first, second))
+        for got, want in zip(first, [expected[0], *expected[1]]):
+            assert got.stride() == want.stride()
+            error = (got.cpu().double() - want.double()).norm() / want.double().norm().clamp(min=1e-30)
+            assert error < 8 * torch.finfo(dtype).eps, f"{name} {dtype} {shape}: {error:.1e}"
 
 
 def _uses(name: str, index: int) -> bool:
