@@ -79,7 +79,9 @@ void warn_once(const std::string& way, const std::string& message) {
     static std::mutex mutex;
     static std::set<std::string>& told = *new std::set<std::string>;
     const std::lock_guard<std::mutex> lock(mutex);
-    if (told.insert(way).second) TORCH_WARN(message);
+    if (told.insert(way).second) {
+        TORCH_WARN(message);
+    }
 }
 
 void forget_cuda_plans() {
@@ -100,7 +102,7 @@ std::shared_ptr<const CudaPlan> next_cuda_plan(const Problem& problem, Text epil
                                                const CudaPlan& before, const KernelFailure& failure) {
     if (is_forced()) throw failure;
     std::vector<Rejection> failed = before.failed;
-    failed.push_back({before.plan->implementation(), failure.what()});
+    if (before.plan) failed.push_back({before.plan->implementation(), failure.what()});
     auto made = std::make_shared<const CudaPlan>(make_plan(problem, before.epilogue, device, std::move(failed)));
     warn_once(name_of(before) + name_of(*made), text("tconv3d's ", name_of(before), " has failed for ", problem.str(),
                                                      ", so ", name_of(*made), " computes: ", failure.what()));

@@ -250,6 +250,14 @@ void run_an_epilogue_backward() {
     EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1", "channel_mul relu residual_add channel_add"), " packs sums sums");
     EXPECT_EQ(launched_for("n0 ci1 co3 4x4x4 k1", "relu"), "");
     EXPECT_EQ(launched_for("n0 ci1 co3 4x4x4 k1", "channel_mul"), " sums") << "the sum of nothing is written";
+    EpilogueGradients gradients;
+    gradients.operands = {&gradients};
+    gradients.grad_dst = gradients.saved = gradients.grad_preactivation = reinterpret_cast<char*>(16);
+    const EpilogueBwd kernel(Problem::parse("n2 ci1 co3 4x4x4 k1"), Epilogue::parse("channel_mul"), device(0));
+    EXPECT_EQ(message_of([&] { kernel.execute(gradients, kStream, nullptr); }),
+              "epilogue_bwd needs a workspace, got a null pointer");
+    gradients.saved = reinterpret_cast<char*>(24);
+    EXPECT_TRUE(contains(message_of([&] { kernel.execute(gradients, kStream, nullptr); }), "saved"));
     gpu().not_loaded = "epilogue_bwd_sums.cuh";
     EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1 bf16", "channel_mul"), "none of 0");
 }

@@ -42,6 +42,23 @@ size_t operand_room(const Epilogue& epilogue) {
     return static_cast<size_t>(std::max(epilogue.operand_count(), 1));
 }
 
+/// The kernels count on it but for tensors of channels, which they read by element; a batch of 0 may come with any
+/// pointer.
+void require_aligned_tensors(const Problem& problem, const Epilogue& epilogue, const EpilogueGradients& gradients) {
+    constexpr size_t kAlignment = 16;
+    if (problem.batch == 0) return;
+    require_aligned(gradients.grad_dst, kAlignment, "grad_dst");
+    require_aligned(gradients.saved, kAlignment, "saved");
+    require_aligned(gradients.grad_preactivation, kAlignment, "grad_preactivation");
+    for (const Step& step : epilogue.steps()) {
+        if (!takes_residual(step.kind)) continue;
+        const auto operand = static_cast<size_t>(step.operand);
+        require_aligned(gradients.operands[operand], kAlignment, "operand " + std::to_string(operand));
+        if (!gradients.grad_operands.empty())
+            require_aligned(gradients.grad_operands[operand], kAlignment, "grad_operand " + std::to_string(operand));
+    }
+}
+
 /// A thread adds the elements of few packs by itself, which keeps chains short in fp32.
 EpilogueBwdArguments planar_arguments(const Problem& problem, bool has_channels) {
     constexpr int64_t kSweeps = 8;
@@ -62,7 +79,7 @@ EpilogueBwdArguments column_arguments(const Problem& problem) {
     args.channels = problem.dst_channels;
     args.length = problem.dst_elements();
     args.places = std::lcm(problem.dst_channels, pack_width(problem));
-    const int64_t row_packs = args.places / pack_width(problem);
+    const int64_t row_packs = std::max<int64_t>(args.places / pack_width(problem), 1);
     args.chunk = kSweeps * std::max<int64_t>(kEpilogueBwdThreads / row_packs, 1);
     args.chunks = cuts(cuts(args.length, args.places), args.chunk);
     args.items = args.chunks * cuts(row_packs, kEpilogueBwdThreads);
@@ -123,13 +140,15 @@ size_t EpilogueBwd::workspace_bytes() const {
 
 void EpilogueBwd::execute(const EpilogueGradients& gradients, void* stream, void* workspace) const {
     require_epilogue_gradients(problem_, epilogue_, gradients);
+    require_aligned_tensors(problem_, epilogue_, gradients);
+    if (workspace_bytes() > 0) require_present(workspace, "a workspace", "epilogue_bwd");
     packs_.get(stream); // both are loaded, or none is launched
     if (sum_count(epilogue_) > 0) sums_.get(stream);
     EpilogueBwdArguments args = args_;
     args.partials = static_cast<double*>(workspace);
     if (args.items > 0) {
         std::vector<const void*> tensors = epilogue_bwd_tensors(epilogue_, gradients);
-        std::array<void*, 2> kernel_arguments = {&args, tensors.data()};
+        std::array<void*, 2> kernel_arguments = {&args, static_cast<void*>(tensors.data())};
         launch(*packs_.get(stream), {std::min(args.items, kMostBlocks)}, {kEpilogueBwdThreads}, kernel_arguments.data(),
                stream);
     }

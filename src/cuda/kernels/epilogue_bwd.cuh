@@ -3,9 +3,10 @@
 // which epilogue_bwd_sums.cuh adds.
 //
 // Tensors are read and written in packs of 16 aligned bytes, whatever their extents: a pack that begins or ends outside
-// of an item is taken element by element. An item is a part of a plane, all of one channel; a tensor without
-// channels that matter is one plane. Where channels are last, the tensor is cut into rows of as many elements as give
-// whole packs and whole voxels: then all packs of a column hold the same channels, and a thread stays in its column.
+// of an item is taken element by element. An item is a part of a plane, all of one channel; where no step asks for the
+// channel, the whole tensor is one plane and kChannelsLast is false in both layouts. Where channels are last, the
+// tensor is cut into rows of as many elements as give whole packs and whole voxels: then all packs of a column hold the
+// same channels, and a thread stays in its column.
 //
 // From the host (source/epilogue_source.cpp): Storage, Compute and `Compute epilogue_bwd(Compute grad, Compute saved,
 // const Compute* values, Compute* grad_values)`. With kCallsEpilogue that is one function which is called for each
