@@ -142,20 +142,21 @@ void EpilogueBwd::execute(const EpilogueGradients& gradients, void* stream, void
     require_epilogue_gradients(problem_, epilogue_, gradients);
     require_aligned_tensors(problem_, epilogue_, gradients);
     if (workspace_bytes() > 0) require_present(workspace, "a workspace", "epilogue_bwd");
-    packs_.get(stream); // both are loaded, or none is launched
-    if (sum_count(epilogue_) > 0) sums_.get(stream);
+    // Both are loaded, or none is launched.
+    const FunctionPtr packs = packs_.get(stream);
+    const FunctionPtr sums = sum_count(epilogue_) > 0 ? sums_.get(stream) : nullptr;
     EpilogueBwdArguments args = args_;
     args.partials = static_cast<double*>(workspace);
     if (args.items > 0) {
         std::vector<const void*> tensors = epilogue_bwd_tensors(epilogue_, gradients);
         std::array<void*, 2> kernel_arguments = {&args, static_cast<void*>(tensors.data())};
-        launch(*packs_.get(stream), {std::min(args.items, kMostBlocks)}, {kEpilogueBwdThreads}, kernel_arguments.data(),
-               stream);
+        launch(*packs, {std::min(args.items, kMostBlocks)}, {kEpilogueBwdThreads}, kernel_arguments.data(), stream);
     }
-    add_partials(gradients, args.partials, stream);
+    if (sums) add_partials(*sums, gradients, args.partials, stream);
 }
 
-void EpilogueBwd::add_partials(const EpilogueGradients& gradients, const double* partials, void* stream) const {
+void EpilogueBwd::add_partials(const Function& function, const EpilogueGradients& gradients, const double* partials,
+                               void* stream) const {
     const std::vector<int64_t> sums = operand_sums(epilogue_);
     for (size_t operand = 0; operand < gradients.grad_operands.size(); ++operand) {
         if (sums[operand] < 0 || gradients.grad_operands[operand] == nullptr) continue;
@@ -163,8 +164,8 @@ void EpilogueBwd::add_partials(const EpilogueGradients& gradients, const double*
                                          gradients.grad_operands[operand], args_.channels,
                                          args_.slots * (args_.places / args_.channels)};
         std::array<void*, 1> kernel_arguments = {&args};
-        launch(*sums_.get(stream), {std::min(args.channels, kMostBlocks)}, {kEpilogueBwdThreads},
-               kernel_arguments.data(), stream);
+        launch(function, {std::min(args.channels, kMostBlocks)}, {kEpilogueBwdThreads}, kernel_arguments.data(),
+               stream);
     }
 }
 

@@ -27,7 +27,8 @@ public:
     void compile() const;
 
 private:
-    void add_partials(const EpilogueGradients& gradients, const double* partials, void* stream) const;
+    void add_partials(const Function& function, const EpilogueGradients& gradients, const double* partials,
+                      void* stream) const;
 
     Problem problem_;
     Epilogue epilogue_;
