@@ -32,6 +32,7 @@ from tconv3d.cli.table import table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 from models import Generator, UNet
+from share import milliseconds, share_of_transposed
 
 #: Agreement of both outputs, relative to the largest: of fp32 on the CPU, of tf32 and halves on a GPU.
 TOLERANCE = {"cpu": 1e-4, "cuda": 3e-2}
@@ -67,19 +68,6 @@ class Row:
         return self.torch_ms / self.tconv3d_ms
 
 
-def milliseconds(call: Callable[[], object], device: str) -> float:
-    synchronize(device)
-    begin = time.perf_counter()
-    call()
-    synchronize(device)
-    return (time.perf_counter() - begin) * 1e3
-
-
-def synchronize(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
 def alternate(calls: list[Callable[[], object]], device: str, seconds: float) -> list[float]:
     """The median time of each, in turns, after a warm-up."""
     times: list[list[float]] = [[] for _ in calls]
@@ -90,32 +78,6 @@ def alternate(calls: list[Callable[[], object]], device: str, seconds: float) ->
         for own, call in zip(times, calls):
             own.append(milliseconds(call, device))
     return [statistics.median(own) for own in times]
-
-
-def share_of_transposed(model: nn.Module, x: Tensor, device: str) -> float:
-    """How much of an inference its transposed convolutions take."""
-    begins: dict[nn.Module, float] = {}
-    spent = 0.0
-
-    def before(module: nn.Module, _: object) -> None:
-        synchronize(device)
-        begins[module] = time.perf_counter()
-
-    def after(module: nn.Module, *_: object) -> None:
-        nonlocal spent
-        synchronize(device)
-        spent += (time.perf_counter() - begins[module]) * 1e3
-
-    modules = [module for module in model.modules() if isinstance(module, nn.ConvTranspose3d)]
-    hooks = [module.register_forward_pre_hook(before) for module in modules]
-    hooks += [module.register_forward_hook(after) for module in modules]
-    with torch.no_grad():
-        model(x)
-        spent = 0.0
-        whole = milliseconds(lambda: model(x), device)
-    for hook in hooks:
-        hook.remove()
-    return spent / whole
 
 
 def training_step(model: nn.Module, x: Tensor) -> Callable[[], None]:

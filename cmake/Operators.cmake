@@ -2,7 +2,7 @@
 
 file(GLOB torch_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/csrc/*.cpp)
 add_library(tconv3d_torch MODULE ${torch_sources})
-target_include_directories(tconv3d_torch PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(tconv3d_torch PRIVATE ${TCONV3D_SOURCE_FOLDERS})
 target_link_libraries(tconv3d_torch PRIVATE tconv3d tconv3d_pytorch)
 target_compile_definitions(tconv3d_torch PRIVATE
     TCONV3D_VERSION="${PROJECT_VERSION}" TCONV3D_TORCH_VERSION="${PYTORCH_VERSION}")

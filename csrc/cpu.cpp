@@ -4,7 +4,6 @@
 
 #include "convert.hpp"
 #include "executor.hpp"
-#include "tconv3d/epilogue_bwd.hpp"
 #include "tconv3d/plan.hpp"
 #include "tensors.hpp"
 
@@ -89,30 +88,15 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight_cpu(const at::Tensor& src, const a
     return {grad_weight, grad_bias};
 }
 
-std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_cpu(const at::Tensor& grad_dst, const at::Tensor& saved,
-                                                                 Text epilogue_text, at::TensorList operands) {
+EpilogueBwdResults epilogue_bwd_cpu(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue_text,
+                                    at::TensorList operands) {
     const Problem problem = epilogue_problem(grad_dst);
     const Epilogue epilogue = checked_epilogue(epilogue_text, operands, problem, grad_dst);
     check_saved(saved, epilogue, grad_dst);
-    const at::Tensor dense_grad_dst = grad_dst.contiguous(format(problem));
-    const at::Tensor dense_saved =
-        epilogue.saved() == Saved::nothing ? at::Tensor() : saved.contiguous(format(problem));
-    const std::vector<at::Tensor> dense_operands = dense(operands, problem);
-    const at::Tensor grad_preactivation = make(dst_sizes(problem), grad_dst, format(problem));
-
-    EpilogueGradients gradients;
-    gradients.grad_dst = dense_grad_dst.data_ptr();
-    if (dense_saved.defined()) gradients.saved = dense_saved.data_ptr();
-    gradients.operands = pointers(dense_operands);
-    gradients.grad_preactivation = grad_preactivation.data_ptr();
-    std::vector<at::Tensor> grad_operands;
-    for (const at::Tensor& operand : dense_operands) {
-        grad_operands.push_back(at::empty_like(operand));
-        gradients.grad_operands.push_back(grad_operands.back().data_ptr());
-    }
+    const EpilogueBwdTensors tensors(problem, epilogue, grad_dst, saved, operands, /*alignment=*/1);
     TorchExecutor executor;
-    tconv3d::epilogue_bwd(problem, epilogue, gradients, executor);
-    return {grad_preactivation, grad_operands};
+    tconv3d::epilogue_bwd(problem, epilogue, tensors.pointers(), executor);
+    return tensors.results();
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 
 #include "chain_bwd.hpp"
 #include "convert.hpp"
+#include "cuda_epilogue_bwd.hpp"
 #include "cuda_plans.hpp"
 #include "cuda_pytorch.hpp"
 #include "cuda_stream.hpp"
@@ -37,10 +38,9 @@ MathMode math_mode(DType dtype) {
     return tf32 ? MathMode::tf32 : MathMode::full;
 }
 
-/// The kernels read 16 bytes at a time; a view may begin anywhere.
+/// The kernels read so many bytes at a time.
 at::Tensor aligned(const at::Tensor& dense) {
-    constexpr uintptr_t kAlignment = 16;
-    return reinterpret_cast<uintptr_t>(dense.data_ptr()) % kAlignment == 0 ? dense : dense.clone();
+    return ops::aligned(dense, kCudaAlignment);
 }
 
 void execute(const cuda::Plan& plan, const Arguments& arguments, c10::Device device) {
@@ -50,6 +50,52 @@ void execute(const cuda::Plan& plan, const Arguments& arguments, c10::Device dev
     const at::Tensor workspace = at::empty({bytes}, at::TensorOptions(device).dtype(at::kByte));
     plan.execute(arguments, current_stream(device.index()), workspace.data_ptr());
 }
+
+/// A problem on a device with the plan that it has at present.
+class Planned {
+public:
+    Planned(const Problem& problem, Text epilogue, c10::Device device)
+        : problem_(problem), text_(epilogue), device_(device.index()),
+          prepared_(cuda_plan(problem, epilogue, device_)) {}
+
+    const Epilogue& epilogue() const { return prepared_->epilogue; }
+
+    /// by_plan(plan), with the next plan where this machine cannot run the kernel; by_pytorch() when none is left.
+    template <typename ByPlan, typename ByPyTorch>
+    auto carry_out(const ByPlan& by_plan, const ByPyTorch& by_pytorch) {
+        while (prepared_->plan) {
+            try {
+                return by_plan(*prepared_->plan);
+            } catch (const KernelFailure& failure) {
+                prepared_ = next_cuda_plan(problem_, text_, device_, *prepared_, failure);
+            }
+        }
+        return by_pytorch();
+    }
+
+private:
+    const Problem& problem_;
+    Text text_;
+    int device_;
+    std::shared_ptr<const CudaPlan> prepared_;
+};
+
+/// The weight as the plan takes it: with its channels last only where it lies so and the plan reads that.
+struct DenseWeight {
+    at::Tensor tensor;
+    bool channels_last;
+
+    DenseWeight(const cuda::Plan& plan, const at::Tensor& weight)
+        : channels_last(plan.takes_channels_last_weight() && !weight.is_contiguous() &&
+                        weight.is_contiguous(at::MemoryFormat::ChannelsLast3d)) {
+        tensor = aligned(channels_last ? weight : weight.contiguous());
+    }
+
+    void give(Arguments& arguments) const {
+        arguments.weight = tensor.data_ptr();
+        arguments.weight_channels_last = channels_last;
+    }
+};
 
 /// The tensors of a fwd call.
 struct FwdCall {
@@ -68,17 +114,14 @@ at::Tensor planned_fwd(const cuda::Plan& plan, const FwdCall& call) {
     if (problem.batch == 0) return dst;
 
     const at::Tensor dense_src = aligned(src.contiguous(format(problem)));
-    const bool channels_last = plan.takes_channels_last_weight() && !weight.is_contiguous() &&
-                               weight.is_contiguous(at::MemoryFormat::ChannelsLast3d);
-    const at::Tensor dense_weight = aligned(channels_last ? weight : weight.contiguous());
+    const DenseWeight dense_weight(plan, weight);
     const at::Tensor dense_bias = bias.has_value() && bias->defined() ? aligned(bias->contiguous()) : at::Tensor();
     std::vector<at::Tensor> dense_operands = dense(operands, problem);
     for (at::Tensor& operand : dense_operands) operand = aligned(operand);
 
     Arguments arguments;
     arguments.src = dense_src.data_ptr();
-    arguments.weight = dense_weight.data_ptr();
-    arguments.weight_channels_last = channels_last;
+    dense_weight.give(arguments);
     if (dense_bias.defined()) arguments.bias = dense_bias.data_ptr();
     arguments.operands = pointers(dense_operands);
     arguments.dst = dst.data_ptr();
@@ -93,18 +136,13 @@ at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const Option
     const c10::DeviceGuard guard(src.device());
     Problem problem = fwd_problem(src, weight, bias, geometry);
     problem.math = math_mode(problem.dtype);
-    auto prepared = cuda_plan(problem, epilogue, src.device().index());
-    check_operands(prepared->epilogue, operands, problem, src);
-    const bool saves = prepared->epilogue.saved() == Saved::preactivation;
+    Planned planned(problem, epilogue, src.device());
+    check_operands(planned.epilogue(), operands, problem, src);
+    const bool saves = planned.epilogue().saved() == Saved::preactivation;
     const FwdCall call{problem, src, weight, bias, operands, saves ? preactivation : nullptr};
-    while (prepared->plan) {
-        try {
-            return planned_fwd(*prepared->plan, call);
-        } catch (const KernelFailure& failure) {
-            prepared = next_cuda_plan(problem, epilogue, src.device().index(), *prepared, failure);
-        }
-    }
-    return pytorch_fwd(problem, src, weight, bias, prepared->epilogue, operands, call.preactivation);
+    return planned.carry_out(
+        [&](const cuda::Plan& plan) { return planned_fwd(plan, call); },
+        [&] { return pytorch_fwd(problem, src, weight, bias, planned.epilogue(), operands, call.preactivation); });
 }
 
 at::Tensor fwd_cuda(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
@@ -120,23 +158,25 @@ std::tuple<at::Tensor, at::Tensor> fwd_saved_cuda(const at::Tensor& src, const a
     return {dst, preactivation};
 }
 
-at::Tensor run_bwd_data(const Problem& problem, const at::Tensor& grad_dst, const at::Tensor& weight) {
-    const auto prepared = cuda_plan(problem, "", grad_dst.device().index());
+at::Tensor planned_bwd_data(const cuda::Plan& plan, const at::Tensor& grad_dst, const at::Tensor& weight) {
+    const Problem& problem = plan.problem();
     const at::Tensor grad_src = make(src_sizes(problem), grad_dst, format(problem));
     const at::Tensor dense_grad_dst = aligned(grad_dst.contiguous(format(problem)));
-    const at::Tensor dense_weight = aligned(weight.contiguous());
+    const DenseWeight dense_weight(plan, weight);
 
     Arguments arguments;
     arguments.grad_dst = dense_grad_dst.data_ptr();
-    arguments.weight = dense_weight.data_ptr();
+    dense_weight.give(arguments);
     arguments.grad_src = grad_src.data_ptr();
-    execute(prepared->plan.value(), arguments, grad_dst.device());
+    execute(plan, arguments, grad_dst.device());
     return grad_src;
 }
 
-std::tuple<at::Tensor, at::Tensor> run_bwd_weight(const Problem& problem, const at::Tensor& src,
-                                                  const at::Tensor& grad_dst, bool with_bias) {
-    const auto prepared = cuda_plan(problem, "", src.device().index());
+using WeightGradients = std::tuple<at::Tensor, at::Tensor>;
+
+WeightGradients planned_bwd_weight(const cuda::Plan& plan, const at::Tensor& src, const at::Tensor& grad_dst,
+                                   bool with_bias) {
+    const Problem& problem = plan.problem();
     const at::Tensor grad_weight = make(weight_sizes(problem), src, at::MemoryFormat::Contiguous);
     const at::Tensor grad_bias = with_bias ? at::empty({problem.dst_channels}, src.options()) : nothing(src);
     const at::Tensor dense_src = aligned(src.contiguous(format(problem)));
@@ -147,7 +187,7 @@ std::tuple<at::Tensor, at::Tensor> run_bwd_weight(const Problem& problem, const 
     arguments.grad_dst = dense_grad_dst.data_ptr();
     arguments.grad_weight = grad_weight.data_ptr();
     if (with_bias) arguments.grad_bias = grad_bias.data_ptr();
-    execute(prepared->plan.value(), arguments, src.device());
+    execute(plan, arguments, src.device());
     return {grad_weight, grad_bias};
 }
 
@@ -155,24 +195,32 @@ at::Tensor bwd_data_cuda(const at::Tensor& grad_dst, const at::Tensor& weight, c
     const c10::DeviceGuard guard(grad_dst.device());
     Problem problem = bwd_data_problem(grad_dst, weight, geometry);
     problem.math = math_mode(problem.dtype);
-    return left_to_pytorch(problem).empty() ? run_bwd_data(problem, grad_dst, weight)
-                                            : pytorch_bwd_data(problem, grad_dst, weight);
+    const auto by_pytorch = [&] { return pytorch_bwd_data(problem, grad_dst, weight); };
+    if (!left_to_pytorch(problem).empty()) return by_pytorch();
+    return Planned(problem, "", grad_dst.device())
+        .carry_out([&](const cuda::Plan& plan) { return planned_bwd_data(plan, grad_dst, weight); }, by_pytorch);
 }
 
-std::tuple<at::Tensor, at::Tensor> bwd_weight_cuda(const at::Tensor& src, const at::Tensor& grad_dst,
-                                                   at::IntArrayRef kernel, const Geometry& geometry, bool with_bias) {
+WeightGradients bwd_weight_cuda(const at::Tensor& src, const at::Tensor& grad_dst, at::IntArrayRef kernel,
+                                const Geometry& geometry, bool with_bias) {
     const c10::DeviceGuard guard(src.device());
     Problem problem = bwd_weight_problem(src, grad_dst, kernel, geometry);
     problem.math = math_mode(problem.dtype);
-    return left_to_pytorch(problem).empty() ? run_bwd_weight(problem, src, grad_dst, with_bias)
-                                            : pytorch_bwd_weight(problem, src, grad_dst, with_bias);
+    const auto by_pytorch = [&] { return pytorch_bwd_weight(problem, src, grad_dst, with_bias); };
+    if (!left_to_pytorch(problem).empty()) return by_pytorch();
+    return Planned(problem, "", src.device())
+        .carry_out([&](const cuda::Plan& plan) { return planned_bwd_weight(plan, src, grad_dst, with_bias); },
+                   by_pytorch);
 }
 
-std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_cuda(const at::Tensor& grad_dst, const at::Tensor& saved,
-                                                                  Text text, at::TensorList operands) {
+EpilogueBwdResults epilogue_bwd_cuda(const at::Tensor& grad_dst, const at::Tensor& saved, Text text,
+                                     at::TensorList operands) {
     const c10::DeviceGuard guard(grad_dst.device());
     const Epilogue epilogue = checked_epilogue(text, operands, epilogue_problem(grad_dst), grad_dst);
     check_saved(saved, epilogue, grad_dst);
+    if (takes_gradients()) {
+        if (const auto results = planned_epilogue_bwd(grad_dst, saved, epilogue, text, operands)) return *results;
+    }
     return chain_bwd(grad_dst, saved, epilogue, operands);
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/argument_checks.hpp"
 #include "core/explain_text.hpp"
+#include "cuda/epilogue_bwd/epilogue_bwd.hpp"
 #include "cuda/runtime/cache.hpp"
 #include "cuda/runtime/driver.hpp"
 #include "cuda/runtime/jit.hpp"
@@ -108,8 +109,11 @@ std::string cuda_model_explain(Text problem, Text epilogue, Text gpu, int64_t mu
 
 void cuda_model_compile(Text problem, Text epilogue, Text gpu, int64_t multiprocessors) {
     translating_errors([&] {
-        cuda::Plan(Problem::parse(view(problem)), Epilogue::parse(view(epilogue)), model(gpu, multiprocessors))
-            .compile();
+        const Problem parsed = Problem::parse(view(problem));
+        const Epilogue chain = Epilogue::parse(view(epilogue));
+        const cuda::Device device = model(gpu, multiprocessors);
+        cuda::Plan(parsed, chain, device).compile();
+        if (!chain.empty() && takes_gradients()) cuda::EpilogueBwd(parsed, chain, device).compile();
     });
 }
 

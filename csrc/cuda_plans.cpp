@@ -3,21 +3,17 @@
 #include <cstdlib>
 #include <mutex>
 #include <set>
-#include <shared_mutex>
-#include <unordered_map>
 
 #include <c10/util/Exception.h>
 
 #include "convert.hpp"
 #include "cuda/runtime/jit.hpp"
+#include "kept.hpp"
 #include "text.hpp"
 
 namespace tconv3d::ops {
 
 namespace {
-
-/// Inputs of ever new sizes must not fill the memory. A training or serving process has far fewer.
-constexpr size_t kMostPlans = 4096;
 
 void append(std::string& bytes, int64_t value) {
     bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -27,69 +23,20 @@ void append(std::string& bytes, const Extents& extents) {
     for (const int64_t extent : extents) append(bytes, extent);
 }
 
-/// Everything that a plan depends on. A problem's text would do, but costs microseconds in each call.
-std::string key(const Problem& problem, Text epilogue, int device) {
-    std::string bytes;
-    bytes.reserve(256);
-    for (const int64_t value : {problem.batch, problem.src_channels, problem.dst_channels, problem.groups})
-        append(bytes, value);
-    for (const Extents& extents :
-         {problem.src, problem.kernel, problem.stride, problem.padding, problem.output_padding, problem.dilation})
-        append(bytes, extents);
-    append(bytes, static_cast<int64_t>(problem.dtype));
-    append(bytes, static_cast<int64_t>(problem.math));
-    append(bytes, static_cast<int64_t>(problem.layout));
-    append(bytes, static_cast<int64_t>(problem.direction));
-    append(bytes, device);
-    bytes.append(epilogue.data(), epilogue.size());
-    for (const char* variable : {"TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_VARIANT"}) {
-        const char* forced = std::getenv(variable);
-        if (forced != nullptr) bytes.append(1, '\0').append(forced);
-    }
-    return bytes;
+/// The value of an environment variable; empty where it is not set.
+std::string setting(const char* variable) {
+    const char* value = std::getenv(variable);
+    return value == nullptr ? "" : value;
 }
 
-class Plans {
-public:
-    std::shared_ptr<const CudaPlan> find(const std::string& key) {
-        const std::shared_lock<std::shared_mutex> lock(mutex_);
-        const auto found = plans_.find(key);
-        return found == plans_.end() ? nullptr : found->second;
-    }
-
-    void insert(const std::string& key, std::shared_ptr<const CudaPlan> plan) {
-        const std::unique_lock<std::shared_mutex> lock(mutex_);
-        if (plans_.size() >= kMostPlans) plans_.clear();
-        plans_[key] = std::move(plan);
-    }
-
-    void clear() {
-        const std::unique_lock<std::shared_mutex> lock(mutex_);
-        plans_.clear();
-    }
-
-private:
-    std::shared_mutex mutex_;
-    std::unordered_map<std::string, std::shared_ptr<const CudaPlan>> plans_;
-};
-
-Plans& plans() {
+Kept<CudaPlan>& plans() {
     // Never destroyed: threads may still call while the process ends.
-    static Plans& all = *new Plans;
+    static auto& all = *new Kept<CudaPlan>;
     return all;
 }
 
 bool is_forced() {
-    const char* forced = std::getenv("TCONV3D_CUDA_IMPL");
-    return forced != nullptr && *forced != '\0';
-}
-
-/// Of all problems that go the same way for the same reason, only the first is told.
-void warn_once(const std::string& way, const std::string& message) {
-    static std::mutex mutex;
-    static std::set<std::string>& told = *new std::set<std::string>;
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (told.insert(way).second) TORCH_WARN(message);
+    return !setting("TCONV3D_CUDA_IMPL").empty();
 }
 
 std::string name_of(const CudaPlan& plan) {
@@ -109,12 +56,40 @@ CudaPlan make_plan(const Problem& problem, const Epilogue& epilogue, int device,
 
 } // namespace
 
+std::string plan_key(const Problem& problem, Text epilogue, int device) {
+    std::string bytes;
+    bytes.reserve(256);
+    for (const int64_t value : {problem.batch, problem.src_channels, problem.dst_channels, problem.groups})
+        append(bytes, value);
+    for (const Extents& extents :
+         {problem.src, problem.kernel, problem.stride, problem.padding, problem.output_padding, problem.dilation})
+        append(bytes, extents);
+    append(bytes, static_cast<int64_t>(problem.dtype));
+    append(bytes, static_cast<int64_t>(problem.math));
+    append(bytes, static_cast<int64_t>(problem.layout));
+    append(bytes, static_cast<int64_t>(problem.direction));
+    append(bytes, device);
+    bytes.append(epilogue.data(), epilogue.size());
+    for (const char* variable : {"TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_VARIANT"})
+        bytes.append(1, '\0').append(setting(variable));
+    return bytes;
+}
+
+void warn_once(const std::string& way, const std::string& message) {
+    static std::mutex mutex;
+    static std::set<std::string>& told = *new std::set<std::string>;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (told.insert(way).second) {
+        TORCH_WARN(message);
+    }
+}
+
 void forget_cuda_plans() {
     plans().clear();
 }
 
 std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue, int device) {
-    const std::string wanted = key(problem, epilogue, device);
+    const std::string wanted = plan_key(problem, epilogue, device);
     if (std::shared_ptr<const CudaPlan> known = plans().find(wanted)) return known;
     auto made = std::make_shared<const CudaPlan>(make_plan(problem, parsed_epilogue(epilogue), device, {}));
     if (!made->plan)
@@ -127,18 +102,25 @@ std::shared_ptr<const CudaPlan> next_cuda_plan(const Problem& problem, Text epil
                                                const CudaPlan& before, const KernelFailure& failure) {
     if (is_forced()) throw failure;
     std::vector<Rejection> failed = before.failed;
-    failed.push_back({before.plan->implementation(), failure.what()});
+    if (before.plan) failed.push_back({before.plan->implementation(), failure.what()});
     auto made = std::make_shared<const CudaPlan>(make_plan(problem, before.epilogue, device, std::move(failed)));
     warn_once(name_of(before) + name_of(*made), text("tconv3d's ", name_of(before), " has failed for ", problem.str(),
                                                      ", so ", name_of(*made), " computes: ", failure.what()));
-    plans().insert(key(problem, epilogue, device), made);
+    plans().insert(plan_key(problem, epilogue, device), made);
     return made;
 }
 
+bool takes_gradients() {
+    const std::string chosen = setting("TCONV3D_CUDA_GRADIENTS");
+    if (!chosen.empty() && chosen != "0" && chosen != "1")
+        throw Error("TCONV3D_CUDA_GRADIENTS=" + chosen + " is neither 0 nor 1");
+    return chosen == "1";
+}
+
 std::string left_to_pytorch(const Problem& problem) {
-    if (problem.direction == Direction::fwd || is_forced()) return "";
-    return std::string("tconv3d's only kernel for ") + name(problem.direction) +
-           ", direct, uses no tensor cores; TCONV3D_CUDA_IMPL=direct has it run";
+    if (problem.direction == Direction::fwd || is_forced() || takes_gradients()) return "";
+    return std::string("tconv3d's kernels for ") + name(problem.direction) +
+           " have not been measured yet; TCONV3D_CUDA_GRADIENTS=1 has the one with the least estimate run";
 }
 
 } // namespace tconv3d::ops

@@ -27,8 +27,17 @@ std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue,
 std::shared_ptr<const CudaPlan> next_cuda_plan(const Problem& problem, Text epilogue, int device,
                                                const CudaPlan& before, const KernelFailure& failure);
 
-/// Has all of them made again.
+/// Everything that a plan depends on, as bytes. A problem's text would do, but costs microseconds in each call.
+std::string plan_key(const Problem& problem, Text epilogue, int device);
+
+/// Of all problems that go the same way for the same reason, only the first is told.
+void warn_once(const std::string& way, const std::string& message);
+
+/// Has all plans made again.
 void forget_cuda_plans();
+
+/// Whether TCONV3D_CUDA_GRADIENTS=1 asks for tconv3d's own kernels in the backward pass.
+bool takes_gradients();
 
 /// Why PyTorch's operator computes the problem on a GPU; empty where a plan does.
 std::string left_to_pytorch(const Problem& problem);

@@ -1,6 +1,7 @@
 #include "tensors.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 namespace tconv3d::ops {
 
@@ -27,6 +28,28 @@ std::vector<const void*> pointers(const std::vector<at::Tensor>& tensors) {
     result.reserve(tensors.size());
     for (const at::Tensor& tensor : tensors) result.push_back(tensor.data_ptr());
     return result;
+}
+
+at::Tensor aligned(const at::Tensor& dense, uintptr_t alignment) {
+    return reinterpret_cast<uintptr_t>(dense.data_ptr()) % alignment == 0 ? dense : dense.clone();
+}
+
+EpilogueBwdTensors::EpilogueBwdTensors(const Problem& problem, const Epilogue& epilogue, const at::Tensor& grad_dst,
+                                       const at::Tensor& saved, at::TensorList operands, uintptr_t alignment)
+    : grad_dst_(aligned(grad_dst.contiguous(format(problem)), alignment)), operands_(dense(operands, problem)),
+      grad_preactivation_(make(dst_sizes(problem), grad_dst, format(problem))) {
+    if (epilogue.saved() != Saved::nothing) {
+        saved_ = aligned(saved.contiguous(format(problem)), alignment);
+        pointers_.saved = saved_.data_ptr();
+    }
+    for (at::Tensor& operand : operands_) {
+        operand = aligned(operand, alignment);
+        grad_operands_.push_back(at::empty_like(operand));
+        pointers_.grad_operands.push_back(grad_operands_.back().data_ptr());
+    }
+    pointers_.grad_dst = grad_dst_.data_ptr();
+    pointers_.operands = ops::pointers(operands_);
+    pointers_.grad_preactivation = grad_preactivation_.data_ptr();
 }
 
 } // namespace tconv3d::ops

@@ -63,4 +63,17 @@ void require_arguments(const Problem& problem, const Epilogue& epilogue, const A
     require_operands(problem, epilogue, arguments.operands, name(problem.direction));
 }
 
+void require_epilogue_gradients(const Problem& problem, const Epilogue& epilogue, const EpilogueGradients& gradients) {
+    problem.validate();
+    require_operands(problem, epilogue, gradients.operands, "epilogue_bwd");
+    const size_t wanted = gradients.grad_operands.size();
+    if (wanted != 0 && wanted != gradients.operands.size())
+        throw Error("epilogue_bwd takes no grad_operands or one per operand, got " + std::to_string(wanted) + " for " +
+                    std::to_string(gradients.operands.size()) + " operands");
+    if (problem.batch == 0) return;
+    require_present(gradients.grad_dst, "grad_dst", "epilogue_bwd");
+    if (epilogue.saved() != Saved::nothing) require_present(gradients.saved, "saved", "epilogue_bwd");
+    require_present(gradients.grad_preactivation, "grad_preactivation", "epilogue_bwd");
+}
+
 } // namespace tconv3d

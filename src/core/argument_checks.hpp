@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tconv3d/epilogue_bwd.hpp"
 #include "tconv3d/plan.hpp"
 
 namespace tconv3d {
@@ -37,5 +38,8 @@ std::array<RequiredTensor, 3> required_tensors(Direction direction, const Argume
 
 /// Throws Error unless all that a plan needs is there.
 void require_arguments(const Problem& problem, const Epilogue& epilogue, const Arguments& arguments);
+
+/// Throws Error unless the problem is valid and all that the epilogue's backward needs is there.
+void require_epilogue_gradients(const Problem& problem, const Epilogue& epilogue, const EpilogueGradients& gradients);
 
 } // namespace tconv3d

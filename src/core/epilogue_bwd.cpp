@@ -6,7 +6,6 @@
 #include "argument_checks.hpp"
 #include "dtype_dispatch.hpp"
 #include "steps.hpp"
-#include "tconv3d/error.hpp"
 
 namespace tconv3d {
 
@@ -175,24 +174,11 @@ private:
     std::vector<std::vector<double>> partials_; ///< by step: one sum for each batch entry, chunk and channel
 };
 
-void check(const Problem& problem, const Epilogue& epilogue, const EpilogueGradients& gradients) {
-    problem.validate();
-    require_operands(problem, epilogue, gradients.operands, "epilogue_bwd");
-    const size_t wanted = gradients.grad_operands.size();
-    if (wanted != 0 && wanted != gradients.operands.size())
-        throw Error("epilogue_bwd takes no grad_operands or one per operand, got " + std::to_string(wanted) + " for " +
-                    std::to_string(gradients.operands.size()) + " operands");
-    if (problem.batch == 0) return;
-    require_present(gradients.grad_dst, "grad_dst", "epilogue_bwd");
-    if (epilogue.saved() != Saved::nothing) require_present(gradients.saved, "saved", "epilogue_bwd");
-    require_present(gradients.grad_preactivation, "grad_preactivation", "epilogue_bwd");
-}
-
 } // namespace
 
 void epilogue_bwd(const Problem& problem, const Epilogue& epilogue, const EpilogueGradients& gradients,
                   Executor& executor) {
-    check(problem, epilogue, gradients);
+    require_epilogue_gradients(problem, epilogue, gradients);
     with_storage(problem.dtype, [&](auto* tag) {
         EpilogueBackward<std::remove_pointer_t<decltype(tag)>>(problem, epilogue, gradients).run(executor);
     });

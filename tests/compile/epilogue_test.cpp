@@ -1,14 +1,11 @@
 // NVRTC takes every step of an epilogue.
 #include "cuda/runtime/compile.hpp"
 #include "cuda/source/output_source.hpp"
+#include "every_step.hpp"
 #include "nvrtc_test.hpp"
 
 namespace tconv3d::cuda {
 namespace {
-
-constexpr const char* kEveryStep =
-    "add(0.5) mul(-3) div(4) clamp(min=-1,max=0.5) clamp(min=-2) clamp(max=3) relu leaky_relu(0.2) elu(1.5) silu gelu "
-    "gelu_tanh sigmoid tanh hardswish softplus(2,20) mish channel_add channel_mul residual_add residual_mul";
 
 using EpilogueCompile = testing::NvrtcTest;
 
@@ -20,7 +17,7 @@ TEST_F(EpilogueCompile, TakesEveryStepInEveryDtype) {
                                "{load_bias(output, 2)}, 2, 2 * i};\n"
                                "    store_fragment(output, pair, 2, true, true);\n"
                                "}\n";
-    const Epilogue epilogue = Epilogue::parse(kEveryStep);
+    const Epilogue epilogue = Epilogue::parse(testing::kEveryStep);
     Problem problem;
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
         problem.dtype = dtype;

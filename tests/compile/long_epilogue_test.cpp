@@ -1,6 +1,5 @@
 // How long NVRTC takes for epilogues whose code at all outputs would take too long, and for many taps.
-#include <sys/resource.h>
-
+#include "cpu_seconds.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/select/family.hpp"
 #include "cuda/tensorcore/choice.hpp"
@@ -12,19 +11,10 @@
 namespace tconv3d::cuda {
 namespace {
 
+using testing::cpu_seconds;
 using testing::kAmpere;
 using testing::kHopper;
 using testing::repeated;
-
-/// Of this process, on all its cores.
-double cpu_seconds() {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& time) {
-        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 class LongEpilogueCompile : public testing::NvrtcTest {
 protected:

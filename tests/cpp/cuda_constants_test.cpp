@@ -10,6 +10,7 @@
 #include "cuda/cells/bwd_weight.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "cuda/epilogue_bwd/epilogue_bwd.hpp"
 #include "cuda/reduction/reduction.hpp"
 #include "cuda/source/constants.hpp"
 #include "cuda/tensorcore/choice.hpp"
@@ -61,6 +62,8 @@ std::set<std::string> printed_names() {
             const tensorcore::PackParcel parcel = tensorcore::pack_parcel(problem, config, kHopper);
             add_names(names, tensorcore::pack_request(problem, tables, config, parcel).prelude);
         }
+        add_names(names, epilogue_bwd_request(problem, Epilogue::parse("channel_mul relu")).prelude);
+        add_names(names, epilogue_bwd_sums_request(problem).prelude);
         for (const Direction direction : {Direction::fwd, Direction::bwd_data, Direction::bwd_weight}) {
             Problem directed = problem;
             directed.direction = direction;

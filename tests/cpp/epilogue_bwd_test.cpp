@@ -3,14 +3,14 @@
 #include <cmath>
 #include <limits>
 
-#include "tconv3d/epilogue_bwd.hpp"
-#include "tensors.hpp"
+#include "epilogue_bwd_case.hpp"
 
 namespace tconv3d {
 namespace {
 
 using testing::BackwardsExecutor;
 using testing::error_of;
+using Case = testing::EpilogueBwdCase;
 using testing::Tensor;
 
 constexpr const char* kChains[] = {
@@ -27,64 +27,6 @@ constexpr const char* kChains[] = {
     "channel_mul gelu residual_mul channel_add",
     "residual_mul softplus residual_add mish channel_mul",
     "gelu_tanh hardswish",
-};
-
-/// A chain, its data and its gradients. Everything is as large as dst, but for channel operands.
-struct Case {
-    Problem problem;
-    Epilogue epilogue;
-    Tensor preactivation;
-    Tensor grad_dst;
-    std::vector<Tensor> operands;
-    Tensor grad_preactivation;
-    std::vector<Tensor> grad_operands;
-
-    Case(const Problem& p, const char* chain)
-        : problem(p), epilogue(Epilogue::parse(chain)), preactivation(random(p.dst_elements(), 1)),
-          grad_dst(random(p.dst_elements(), 2)), grad_preactivation(p.dtype, p.dst_elements()) {
-        for (const Step& step : epilogue.steps()) {
-            if (step.operand < 0) continue;
-            const int64_t count = takes_channel(step.kind) ? p.dst_channels : p.dst_elements();
-            operands.push_back(random(count, 3 + static_cast<unsigned>(step.operand)));
-            grad_operands.emplace_back(p.dtype, count);
-        }
-    }
-
-    Tensor random(int64_t count, unsigned seed) const {
-        std::mt19937 generator(seed);
-        return Tensor::reals(problem.dtype, count, generator);
-    }
-
-    int64_t channel(int64_t i) const {
-        const bool planar = problem.layout == Layout::ncdhw;
-        return (planar ? i / problem.dst_voxels() : i) % problem.dst_channels;
-    }
-
-    int64_t operand_index(const Step& step, int64_t i) const { return takes_channel(step.kind) ? channel(i) : i; }
-
-    /// The chain at element i, with x and the values of one operand moved a little.
-    double value(int64_t i, double dx, int moved, double d_operand) const {
-        double x = preactivation.at(i) + dx;
-        for (const Step& step : epilogue.steps()) {
-            double operand = 0;
-            if (step.operand >= 0) operand = operands[static_cast<size_t>(step.operand)].at(operand_index(step, i));
-            x = step_value(step, x, operand + (step.operand == moved ? d_operand : 0));
-        }
-        return x;
-    }
-
-    void run(Executor& executor) {
-        Tensor dst(problem.dtype, problem.dst_elements());
-        for (int64_t i = 0; i < dst.count(); ++i) dst.set(i, value(i, 0, -2, 0));
-        EpilogueGradients gradients;
-        gradients.grad_dst = grad_dst.data();
-        if (epilogue.saved() == Saved::output) gradients.saved = dst.data();
-        if (epilogue.saved() == Saved::preactivation) gradients.saved = preactivation.data();
-        gradients.grad_preactivation = grad_preactivation.data();
-        for (const Tensor& operand : operands) gradients.operands.push_back(operand.data());
-        for (Tensor& gradient : grad_operands) gradients.grad_operands.push_back(gradient.data());
-        epilogue_bwd(problem, epilogue, gradients, executor);
-    }
 };
 
 /// Compares with slopes of the chain itself.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cuda/epilogue_bwd/epilogue_bwd.hpp"
 #include "cuda/runtime/loaded_kernels.hpp"
 #include "cuda/runtime/shared_library.hpp"
 #include "cuda/select/family.hpp"
@@ -152,7 +153,7 @@ const char* const kProblem = "n2 ci32 co32 8x8x8 k3 s2 p1 tf32";
 
 /// Executes plans until one succeeds; the implementations in order, the last of which is empty when none did.
 std::vector<std::string> tried(const Problem& problem) {
-    alignas(256) static unsigned char memory[256];
+    alignas(256) static unsigned char memory[256]; // no kernel runs
     std::vector<std::string> names;
     std::vector<Rejection> failed;
     try {
@@ -160,7 +161,8 @@ std::vector<std::string> tried(const Problem& problem) {
             const Plan plan(problem, {}, 0, failed);
             names.push_back(plan.implementation());
             Arguments arguments;
-            arguments.src = arguments.weight = arguments.dst = memory;
+            arguments.src = arguments.weight = arguments.grad_dst = memory;
+            arguments.dst = arguments.grad_src = arguments.grad_weight = memory;
             try {
                 plan.execute(arguments, kStream, memory);
                 return names;
@@ -230,6 +232,68 @@ void launch_gradients_by_cells() {
 
 TEST(MadeUpGpuDeathTest, CellsLaunchTheirGradients) {
     ON_A_MADE_UP_GPU(launch_gradients_by_cells);
+}
+
+void try_the_next_for_gradients() {
+    for (const Direction direction : {Direction::bwd_data, Direction::bwd_weight}) {
+        Problem problem = Problem::parse(kProblem);
+        problem.direction = direction;
+        gpu().not_launched = "";
+        const std::vector<std::string> first = tried(problem);
+        ASSERT_EQ(first.size(), 1U) << name(direction);
+        gpu().not_launched = ".cuh"; // all of them
+        const std::vector<std::string> all = tried(problem);
+        ASSERT_GE(all.size(), 2U) << name(direction);
+        EXPECT_EQ(all.front(), first.front()) << name(direction);
+        EXPECT_EQ(all[all.size() - 2], "direct") << name(direction);
+        EXPECT_EQ(all.back(), "") << name(direction);
+    }
+}
+
+TEST(MadeUpGpuDeathTest, GradientsGoTheSameWay) {
+    ON_A_MADE_UP_GPU(try_the_next_for_gradients);
+}
+
+/// The files of the kernels that the epilogue's backward launches, or that its failure names.
+std::string launched_for(const char* line, const char* chain) {
+    alignas(256) static unsigned char memory[256]; // no kernel runs
+    const Epilogue epilogue = Epilogue::parse(chain);
+    EpilogueGradients gradients;
+    gradients.grad_dst = gradients.saved = gradients.grad_preactivation = memory;
+    gradients.operands.assign(static_cast<size_t>(epilogue.operand_count()), memory);
+    gradients.grad_operands.assign(gradients.operands.size(), memory);
+    gpu().launched.clear();
+    try {
+        EpilogueBwd(Problem::parse(line), epilogue, device(0)).execute(gradients, kStream, memory);
+    } catch (const KernelFailure& failure) {
+        EXPECT_TRUE(contains(failure.what(), "epilogue_bwd_sums.cuh cannot be loaded")) << failure.what();
+        return "none of " + std::to_string(gpu().launched.size());
+    }
+    std::string files;
+    for (const std::string& source : gpu().launched)
+        files += contains(source, "epilogue_bwd_sums.cuh") ? " sums" : " packs";
+    return files;
+}
+
+void run_an_epilogue_backward() {
+    EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1", "relu"), " packs");
+    EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1", "channel_mul relu residual_add channel_add"), " packs sums sums");
+    EXPECT_EQ(launched_for("n0 ci1 co3 4x4x4 k1", "relu"), "");
+    EXPECT_EQ(launched_for("n0 ci1 co3 4x4x4 k1", "channel_mul"), " sums") << "the sum of nothing is written";
+    EpilogueGradients gradients;
+    gradients.operands = {&gradients};
+    gradients.grad_dst = gradients.saved = gradients.grad_preactivation = reinterpret_cast<char*>(16);
+    const EpilogueBwd kernel(Problem::parse("n2 ci1 co3 4x4x4 k1"), Epilogue::parse("channel_mul"), device(0));
+    EXPECT_EQ(message_of([&] { kernel.execute(gradients, kStream, nullptr); }),
+              "epilogue_bwd needs a workspace, got a null pointer");
+    gradients.saved = reinterpret_cast<char*>(24);
+    EXPECT_TRUE(contains(message_of([&] { kernel.execute(gradients, kStream, nullptr); }), "saved"));
+    gpu().not_loaded = "epilogue_bwd_sums.cuh";
+    EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1 bf16", "channel_mul"), "none of 0");
+}
+
+TEST(MadeUpGpuDeathTest, AnEpiloguesBackwardIsOnePassAndItsSums) {
+    ON_A_MADE_UP_GPU(run_an_epilogue_backward);
 }
 
 void tell_what_it_lacks() {

@@ -128,6 +128,14 @@ inline float __uint_as_float(uint32_t bits) {
     std::memcpy(&value, &bits, sizeof value);
     return value;
 }
+inline float __int_as_float(int bits) {
+    return __uint_as_float(static_cast<uint32_t>(bits));
+}
+inline double __longlong_as_double(long long bits) {
+    double value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
 inline uint32_t __float_as_uint(float value) {
     uint32_t bits;
     std::memcpy(&bits, &value, sizeof bits);

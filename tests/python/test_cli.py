@@ -13,11 +13,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import tconv3d
 from conftest import MACHINE
 from tconv3d.__main__ import main
 from tconv3d.cli import listed
+from tconv3d.cli.cases import make_tensors, tconv3d_call, torch_call
+from tconv3d.cli.environment import own_gradients
+from tconv3d.problem import Problem
 
 PROBLEM = "n1 ci2 co3 2x3x4 k3 s2 p1"
 
@@ -87,6 +91,31 @@ def test_a_listed_problem_has_its_mode_and_layout_once_in_its_name() -> None:
     listed.add_arguments(parser)
     names = [case.name for case in listed.listed(parser.parse_args([f"{PROBLEM} tf32 ndhwc", "--dtype", "tf32,bf16"]))]
     assert names == [f"{PROBLEM} tf32 ndhwc", f"{PROBLEM} bf16 ndhwc"]
+    cases = listed.listed(parser.parse_args([f"{PROBLEM} bwd_data", "--dtype", "bf16"]))
+    assert [case.name for case in cases] == [f"{PROBLEM} bf16 ncdhw bwd_data"]
+    cases = listed.listed(parser.parse_args([PROBLEM, "--direction", "fwd,bwd_weight"]))
+    assert [case.problem.direction for case in cases] == ["fwd", "bwd_weight"]
+    assert [case.name for case in cases] == [f"{PROBLEM} f32 ncdhw", f"{PROBLEM} f32 ncdhw bwd_weight"]
+    with pytest.raises(ValueError, match="unknown 'sideways'; known: fwd, bwd_data, bwd_weight"):
+        listed.listed(parser.parse_args([PROBLEM, "--direction", "sideways"]))
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd_data", "bwd_weight"])
+def test_both_sides_of_a_case_compute_the_same(direction: str) -> None:
+    problem = Problem.parse(f"n2 ci4 co6 3x4x5 k3x2x3 s2x1x2 p1x0x1 op1x0x0 g2 f64 {direction}")
+    tensors = make_tensors(problem)
+    assert len(tensors) == (2 if direction == "fwd" else 3)
+    torch.testing.assert_close(tconv3d_call(problem, *tensors), torch_call(problem, *tensors))
+
+
+def test_gradients_are_asked_for_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, meanwhile in ((None, "1"), ("", "1"), ("0", "0")):
+        monkeypatch.delenv("TCONV3D_CUDA_GRADIENTS", raising=False)
+        if given is not None:
+            monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", given)
+        with own_gradients():
+            assert os.environ["TCONV3D_CUDA_GRADIENTS"] == meanwhile
+        assert os.environ.get("TCONV3D_CUDA_GRADIENTS") == given
 
 
 def test_a_package_without_its_library_says_what_to_do(tmp_path: Path) -> None:
@@ -159,7 +188,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, Path]:
     )
     done = run(
         "bench", "--problems", str(folder / "tiny.txt"), "--filter", "tiny", "--layout", "ncdhw,ndhwc",
-        "--directions", "fwd,bwd_weight", "--seconds", "0.01",
+        "--direction", "fwd,bwd_weight", "--seconds", "0.01",
         "--json", str(folder / "out.json"), "--plot", str(folder / "out.png"),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -18,10 +18,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tconv3d
 from tconv3d import _library, fallback
-from tconv3d.cli import bench_cuda, doctor, listed, tune
+from tconv3d.cli import bench_cuda, doctor, tune
 from tconv3d.cli.gpu import Measured
 from tconv3d.problem import NamedProblem, Problem
-from test_cli import PROBLEM, fail, run
+from test_cli import PROBLEM, fail, run, run_apart
 
 if torch.cuda.is_available():
     pytest.skip("this machine has a GPU", allow_module_level=True)
@@ -67,27 +67,65 @@ def test_the_ops_know_the_sizes_on_a_gpu() -> None:
     assert dst.shape == (1, 4, 7, 7, 7)
 
 
+def implementation_line(explained: str) -> str:
+    (line,) = (line for line in explained.splitlines() if line.startswith("implementation"))
+    return line.split(maxsplit=1)[1]
+
+
+@pytest.fixture
+def as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_GRADIENTS"):
+        monkeypatch.delenv(variable, raising=False)
+
+
 @pytest.mark.parametrize("direction", ["bwd_data", "bwd_weight"])
-def test_explain_says_that_pytorch_computes_gradients(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TCONV3D_CUDA_IMPL", raising=False)
-    lines = torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0).splitlines()
-    (line,) = (line for line in lines if line.startswith("implementation"))
-    assert line.split(maxsplit=1)[1].startswith(f"PyTorch's operator: tconv3d's only kernel for {direction}, direct, ")
-    assert "TCONV3D_CUDA_IMPL=direct has it run" in line
+def test_explain_says_that_pytorch_computes_gradients(
+    direction: str, as_it_comes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = implementation_line(torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0))
+    assert line.startswith(f"PyTorch's operator: tconv3d's kernels for {direction} have not been measured yet")
+    assert "TCONV3D_CUDA_GRADIENTS=1 has" in line
     with pytest.raises(RuntimeError, match=f"an epilogue belongs to fwd, got 'relu' with {direction}"):
         torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "relu", 0)
     # A plan is asked for, which needs a driver.
-    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct")
-    with pytest.raises(RuntimeError, match=re.escape(_library.cuda_machine()["driver"]["reason"])):
-        torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0)
+    for variable, value in (("TCONV3D_CUDA_IMPL", "direct"), ("TCONV3D_CUDA_GRADIENTS", "1")):
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(RuntimeError, match=re.escape(_library.cuda_machine()["driver"]["reason"])):
+            torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0)
+        monkeypatch.delenv(variable)
 
 
-def test_commands_that_compile_and_tune_take_fwd() -> None:
-    options = Namespace(problems=[f"{PROBLEM} bwd_data"], dtype=None, layout=None)
-    with pytest.raises(ValueError, match=r"is bwd_data: this command takes fwd"):
-        listed.listed(options)
-    options.problems = [PROBLEM]
-    assert [case.problem.direction for case in listed.listed(options)] == ["fwd"]
+@pytest.mark.parametrize("direction", ["bwd_data", "bwd_weight"])
+def test_gradients_are_chosen_by_the_estimates_where_they_are_asked_for(
+    direction: str, as_it_comes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def computes(value: str) -> str:
+        monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", value)
+        return implementation_line(torch.ops.tconv3d.cuda_model_explain(f"{PROBLEM} {direction}", "", "h200", 0))
+
+    implementations = _library.cuda_machine()["implementations"]
+    assert computes("1").split(":")[0] in implementations
+    assert all(computes(value).startswith("PyTorch's operator") for value in ("", "0"))
+    with pytest.raises(RuntimeError, match="TCONV3D_CUDA_GRADIENTS=yes is neither 0 nor 1"):
+        computes("yes")
+
+
+def test_explain_takes_a_list_of_directions(as_it_comes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("explain", PROBLEM, "--device", "cuda", "--gpu", "h200", "--direction", "fwd,bwd_data,bwd_weight")
+    assert run(*arguments).stdout.count("PyTorch's operator: ") == 2
+    monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", "1")
+    assert run(*arguments).stdout.count("PyTorch's operator: ") == 0
+
+
+@pytest.mark.skipif(not _library.cuda_machine()["nvrtc"]["available"], reason="there is no NVRTC")
+def test_precompile_takes_gradients_and_the_way_back_through_an_epilogue(as_it_comes: None, tmp_path: Path) -> None:
+    forward = ["precompile", "n1 ci3 co5 4x4x4 k3", "--gpu", "h200", "--epilogue", "channel_mul"]
+    done = run_apart(forward, [*forward, "--direction", "fwd,bwd_data,bwd_weight"], TCONV3D_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    first, *directions = (line for line in done.stdout.splitlines() if line.startswith("["))
+    assert "ncdhw: 4 compiled, 0 from the cache" in first
+    assert "ncdhw: 2 compiled, 4 from the cache" in directions[0], "the kernels of the epilogue's backward"
+    assert [line.split(":")[0].split()[-1] for line in directions[1:]] == ["bwd_data", "bwd_weight"]
 
 
 def test_doctor_goes_on() -> None:
@@ -132,7 +170,7 @@ def test_a_benchmark_that_is_stopped_keeps_what_it_has(monkeypatch: pytest.Monke
     monkeypatch.setattr(bench_cuda, "summary", lambda rows, rates: "")
     monkeypatch.setattr(bench_cuda, "results", lambda rows, rates: {"rows": [row.name for row in rows]})
     cases = [NamedProblem(name, Problem.parse(f"{PROBLEM} {name}"), "") for name in ("bf16", "bf16 d2")]
-    options = Namespace(directions=["fwd"], dtype=["bf16"], seconds=0.1, repeats=1, seed=0, plot=None)
+    options = Namespace(dtype=["bf16"], seconds=0.1, repeats=1, seed=0, plot=None)
     options.json = tmp_path / "results.json"
     assert bench_cuda.run(options, cases) == 1
     assert json.loads(options.json.read_text()) == {"rows": ["bf16"]}
@@ -155,8 +193,8 @@ def made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     monkeypatch.setattr(tune, "require_gpu", lambda: None)
     monkeypatch.setattr(tune, "candidates", lambda problem: found)
     monkeypatch.setattr(tune, "sets_past_l2", lambda bytes_moved: 2)
-    monkeypatch.setattr(tune, "gpu_tensors", lambda problem: ())
-    monkeypatch.setattr(tune, "tconv3d_fwd", lambda problem: problem.dtype)
+    monkeypatch.setattr(tune, "make_tensors", lambda problem, device: ())
+    monkeypatch.setattr(tune, "tconv3d_call", lambda problem: problem.dtype)
     monkeypatch.setattr(tune, "measure", measure)
     monkeypatch.setattr(tune, "switch_tf32", lambda mode: None)
     monkeypatch.setattr(_library, "cuda_machine", lambda: {"devices": [device]})
@@ -166,8 +204,9 @@ def made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return remembered
 
 
-def tune_options(record: Path | None) -> Namespace:
-    return Namespace(problems=[PROBLEM], dtype="bf16,f32", layout="ndhwc", seconds=0.01, record=record)
+def tune_options(record: Path | None, direction: str | None = None) -> Namespace:
+    lists = {"dtype": "bf16,f32", "layout": "ndhwc", "direction": direction}
+    return Namespace(problems=[PROBLEM], **lists, seconds=0.01, record=record)
 
 
 def test_recorded_times_are_lines_of_json(made_up_gpu: list[tuple[Any, ...]], tmp_path: Path) -> None:
@@ -185,6 +224,11 @@ def test_recorded_times_are_lines_of_json(made_up_gpu: list[tuple[Any, ...]], tm
         {"problem": f32, "implementation": "direct", "candidate": "", "ms": 0.125, **device},
     ]
     assert made_up_gpu == []
+
+
+def test_gradients_are_tuned_too(made_up_gpu: list[tuple[Any, ...]]) -> None:
+    assert tune.run(tune_options(None, "bwd_data,bwd_weight")) == 0
+    assert [arguments[0].split()[-1] for arguments in made_up_gpu] == ["bwd_data", "bwd_weight"] * 2
 
 
 def test_without_a_record_the_fastest_is_remembered(made_up_gpu: list[tuple[Any, ...]]) -> None:

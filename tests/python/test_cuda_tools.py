@@ -8,13 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from tconv3d import _library
-from tconv3d.cli.cases import gpu_tensors, parameters, tconv3d_fwd
+from tconv3d.cli.cases import make_tensors, parameters, tconv3d_call, torch_call
 from tconv3d.cli.modes import in_mode, switch_tf32
 from tconv3d.cli.tune import candidates
 from tconv3d.fallback import torch_conv_transpose3d
@@ -115,13 +116,13 @@ def test_recording_times_remembers_nothing(tmp_path: Path) -> None:
 def test_every_candidate_is_exact(text: str, mode: str) -> None:
     problem = in_mode(Problem.parse(text), mode)
     switch_tf32(mode)
-    src, weight = (tensor.mul(2).round() for tensor in gpu_tensors(problem))
+    src, weight = (tensor.mul(2).round() for tensor in make_tensors(problem, "cuda"))
     exact = torch_conv_transpose3d(src.cpu().float(), weight.cpu().float(), None, *parameters(problem))
     all_candidates = candidates(problem)
     assert len(all_candidates) > 3
     for candidate in all_candidates:
         with candidate.forced():
-            assert torch.equal(tconv3d_fwd(problem, src, weight).cpu(), exact.to(src.dtype)), str(candidate)
+            assert torch.equal(tconv3d_call(problem, src, weight).cpu(), exact.to(src.dtype)), str(candidate)
 
 
 def test_the_command_line(tmp_path: Path) -> None:
@@ -133,6 +134,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     gradient = run.format(["explain", "n1 ci3 co5 4x4x4 k3 bwd_data", "--device", "cuda", "--no-measure"])
     assert "PyTorch's operator: " in in_a_process(gradient)
     assert "direct: gathers one voxel x 3 channels" in in_a_process(gradient, TCONV3D_CUDA_IMPL="direct")
+    assert "PyTorch's operator: " not in in_a_process(gradient, TCONV3D_CUDA_GRADIENTS="1")
     compiled = in_a_process(run.format(["precompile", "n1 ci3 co5 4x4x4 k3", "--dtype", "f32,bf16"]))
     assert "2/2" in compiled
     file = tmp_path / "bench.json"
@@ -151,6 +153,34 @@ def test_the_command_line(tmp_path: Path) -> None:
             assert ("device_us" in side) == (row["floor_ms"] < 0.01)
     shortest = min(rows, key=lambda row: row["floor_ms"])["sides"]["tconv3d"]
     assert 1 < shortest["device_us"] < 1.5e3 * shortest["ms"]
+
+
+def test_the_benchmark_times_gradients_too(tmp_path: Path) -> None:
+    run = "import sys; from tconv3d.__main__ import main; sys.exit(main({}))"
+    file = tmp_path / "bench.json"
+    arguments = ["bench", "--device", "cuda", "--filter", "net_vnet", "--dtype", "bf16", "--seconds", "0.02"]
+    directions = ["--direction", "fwd,bwd_data,bwd_weight"]
+    table = in_a_process(run.format([*arguments, *directions, "--json", str(file)]), TCONV3D_CUDA_GRADIENTS="")
+    assert "bwd_weight bf16 ncdhw" in table
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["direction"] for row in rows] == ["fwd", "bwd_data", "bwd_weight"]
+    for row in rows:
+        assert row["agrees"]
+        assert set(row["sides"]) == {"default", "tuned ncdhw", "tuned ndhwc", "tconv3d"}
+        assert row["sides"]["tconv3d"]["implementation"] in IMPLEMENTATIONS
+
+
+@pytest.mark.parametrize("direction", ["bwd_data", "bwd_weight"])
+@pytest.mark.parametrize("text", ["n2 ci24 co20 3x6x16 k3 s2 p1", "n2 ci8 co8 4x5x8 k4 s2 p1 g8"])
+@pytest.mark.parametrize("mode", ["tf32", "bf16"])
+def test_every_candidate_of_a_gradient_is_exact(text: str, mode: str, direction: str) -> None:
+    problem = replace(in_mode(Problem.parse(text), mode), direction=direction)
+    switch_tf32(mode)
+    tensors = [tensor.clamp(-1, 1).round() for tensor in make_tensors(problem, "cuda")]
+    exact = torch_call(problem, *(tensor.cpu().double() for tensor in tensors))
+    for candidate in candidates(problem):
+        with candidate.forced():
+            assert torch.equal(tconv3d_call(problem, *tensors).cpu(), exact.to(tensors[0].dtype)), str(candidate)
 
 
 def test_what_is_compiled_without_a_gpu_is_what_a_call_looks_for(tmp_path: Path) -> None:
@@ -238,6 +268,15 @@ def test_where_no_kernel_compiles_pytorch_computes_and_warnings_say_why(tmp_path
     assert "as the test asked" in out
     with pytest.raises(AssertionError, match="NVRTC cannot compile"):
         in_a_process(CALL_WITH_GRADIENTS, TCONV3D_NVRTC=library, TCONV3D_CUDA_IMPL="direct")
+
+
+def test_where_no_kernel_compiles_pytorch_computes_the_gradients_too(tmp_path: Path) -> None:
+    major, minor = torch.cuda.get_device_capability()
+    library = nvrtc_that_fails(tmp_path, major * 10 + minor)
+    out = in_a_process(CALL_WITH_GRADIENTS, TCONV3D_NVRTC=library, TCONV3D_CUDA_IMPL="", TCONV3D_CUDA_GRADIENTS="1")
+    assert "computed None" in out
+    assert out.count("so PyTorch's operator computes") == 1, "of all directions, the first is told"
+    assert out.count("backward of the epilogue 'mish' has failed, so PyTorch's operators compute") == 1
 
 
 def test_an_architecture_that_nvrtc_does_not_know_is_left_to_pytorch(tmp_path: Path) -> None:

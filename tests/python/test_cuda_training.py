@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -28,10 +30,11 @@ def in_full_precision() -> None:
     full_precision()
 
 
-@pytest.fixture(params=["", "direct"], ids=["chosen", "direct"])
+@pytest.fixture(params=["pytorch", "chosen", "direct"])
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What computes: as it comes, where gradients are PyTorch's operators, or direct in all directions."""
-    monkeypatch.setenv("TCONV3D_CUDA_IMPL", request.param)
+    """What computes: gradients in PyTorch's operators, as it comes; by the estimates; or direct in all directions."""
+    monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct" if request.param == "direct" else "")
+    monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", "1" if request.param == "chosen" else "")
     return str(request.param)
 
 
@@ -75,9 +78,45 @@ def test_training_equals_pytorch(name: str, implementation: str) -> None:
             assert error < 64 * torch.finfo(dtype).eps, f"{name} {dtype} {tuple(want.shape)}: {error:.1e}"
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", chains.ALL)
+def test_the_epilogues_backward_in_one_pass(name: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on the CPU, on planes of odd size and of several chunks, and with the same bits on every run."""
+    monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", "1")
+    for dtype, shape in itertools.product((torch.float64, torch.float32, *HALVES), (DST, (2, 3, 20, 23, 41))):
+        operands = [operand.cpu() for operand in chains.operands(shape, dtype)]
+        epilogue = chains.ALL[name](*operands)
+        grad_dst, saved = (torch.randn(shape).to(dtype).contiguous(memory_format=LAYOUTS[layout]) for _ in range(2))
+        expected, *runs = (
+            torch.ops.tconv3d.epilogue_bwd.operands(
+                grad_dst.to(device), saved.to(device), epilogue.text, [each.to(device) for each in epilogue.operands]
+            )
+            for device in ("cpu", "cuda", "cuda")
+        )
+        first, second = ([grad_preactivation, *grads] for grad_preactivation, grads in runs)
+        assert all(torch.equal(one, other) for one, other in zip(first, second))
+        for got, want in zip(first, [expected[0], *expected[1]]):
+            assert got.stride() == want.stride()
+            error = (got.cpu().double() - want.double()).norm() / want.double().norm().clamp(min=1e-30)
+            assert error < 8 * torch.finfo(dtype).eps, f"{name} {dtype} {shape}: {error:.1e}"
+
+
 def _uses(name: str, index: int) -> bool:
     marks = [torch.zeros(1) for _ in range(4)]
     return any(operand is marks[index - 3] for operand in chains.ALL[name](*marks).operands)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_take_a_weight_with_its_channels_last(layout: str, implementation: str) -> None:
+    """The weight of a model that is channels_last_3d as a whole, and views of it, exact on integers."""
+    geometry = ([1, 2, 2], [1, 0, 1], [0] * 3, 1, [1] * 3)
+    for channels in (WEIGHT[:2], (24, 16)):
+        grad_dst = whole(2, channels[1], *DST[2:]).contiguous(memory_format=LAYOUTS[layout])
+        wide = whole(channels[0] + 1, channels[1], *WEIGHT[2:]).contiguous(memory_format=torch.channels_last_3d)
+        for weight in (wide[:-1], wide[1:]):
+            dense = weight.clone(memory_format=torch.contiguous_format)
+            exact = torch.ops.tconv3d.bwd_data(grad_dst.cpu().double(), dense.cpu().double(), *geometry)
+            assert torch.equal(torch.ops.tconv3d.bwd_data(grad_dst, weight, *geometry).cpu().double(), exact)
 
 
 @pytest.mark.parametrize("name", ["op_dilation_only", "op_ge_stride", "asym_a", "asym_e", "groups_2", "depthwise_up"])

@@ -118,6 +118,19 @@ def test_tables_of_a_small_run_on_a_gpu() -> None:
         assert "Some GPU; PyTorch 2.11.0, CUDA 13.0, cuDNN 9.19.1, Python 3.11.7, tconv3d 0.1.0; 2026-01-02." in text
 
 
+def test_tables_of_gradients_on_a_gpu() -> None:
+    """A row without a direction is fwd."""
+    data = example_cuda_results()
+    means = {f"bwd_data {kind}": 3.0 for kind in data["geometric_means"]}
+    rows = [{**row, "direction": "bwd_data"} for row in data["rows"]]
+    both = {**data, "rows": [*data["rows"], *rows], "geometric_means": {**data["geometric_means"], **means}}
+    summary, full = (bench_table.FORMS[form].make(both) for form in ("cuda-summary", "cuda-full"))
+    assert "| tf32 ncdhw | 4.00× |" in summary
+    assert "| bwd_data tf32 ncdhw | 3.00× |" in summary
+    assert summary.count("V-Net decoder") == 1, "of the first kind alone"
+    assert "**bwd_data tf32 ncdhw**, geometric means: 3.00× as fast as default PyTorch" in full
+
+
 def test_table_of_networks() -> None:
     row = {"network": "U-Net", "size": [1, 2], "dtype": "f32", "step": "inference", "torch_ms": 3.0, "tconv3d_ms": 2.0,
            "share": 0.5}  # fmt: skip

@@ -24,7 +24,7 @@ def networks(monkeypatch: pytest.MonkeyPatch):
     )
     monkeypatch.setattr(networks, "NETWORKS", tiny)
     yield networks
-    for name in ("models", "networks"):
+    for name in ("models", "networks", "share"):
         sys.modules.pop(name)
 
 
@@ -53,3 +53,21 @@ def test_the_models_have_the_sizes_that_they_say() -> None:
     assert Generator(6, (8, 8, 4, 4))(torch.randn(2, 6)).shape == (2, 1, 64, 64, 64)
     sys.path.remove(str(ROOT / "examples"))
     sys.modules.pop("models")
+
+
+def test_the_example_trains_alike_before_and_after(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    import train
+
+    try:
+        difference = train.compare("cpu", steps=4)
+        out = capsys.readouterr().out
+        assert 0 <= difference < 1e-4
+        assert [line.split()[0] for line in out.splitlines()[:2]] == ["PyTorch", "tconv3d"]
+        assert "ms a step" in out
+        assert "of its inference" in out
+    finally:
+        for name in ("train", "share"):
+            sys.modules.pop(name)

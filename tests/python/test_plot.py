@@ -57,6 +57,14 @@ def test_two_modes_of_the_first_layout_over_best_and_default_on_the_gpu() -> Non
     assert default.speed_ups == {"up": 4.0, "slow": 8 / 6}
 
 
+def test_rows_of_the_gpu_may_tell_their_direction() -> None:
+    data = gpu_results()
+    assert plot.title_of(data) == "tconv3d beside PyTorch: forward on Some GPU"
+    data["rows"] = [{**gpu_row("up", "tf32", "ncdhw", 2.0), "direction": each} for each in ("fwd", "bwd_data")]
+    assert [panel.title for panel in plot.panels_of(data)] == ["tf32, NCDHW", "bwd_data, tf32, NCDHW"]
+    assert plot.title_of(data) == "tconv3d beside PyTorch: Some GPU"
+
+
 def test_a_side_that_failed_has_no_bar() -> None:
     data = gpu_results()
     data["rows"][0]["sides"]["tconv3d"] = {"failed": "no kernel"}

@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--problems", default="baselines", metavar="FILE", help="problem file (default: baselines)")
     parser.add_argument("--filter", type=_regex, default="", metavar="REGEX", help="only problems whose name matches")
-    _add_list(parser, "--directions", list(DIRECTIONS), "all of them on the CPU, fwd on a GPU")
-    _add_list(parser, "--dtype", list(MODES), "f32 on the CPU, tf32 on a GPU")
-    _add_list(parser, "--layout", list(LAYOUTS), "ncdhw")
+    _add_list(parser, ["--direction", "--directions"], list(DIRECTIONS), "all of them on the CPU, fwd on a GPU")
+    _add_list(parser, ["--dtype"], list(MODES), "f32 on the CPU, tf32 on a GPU")
+    _add_list(parser, ["--layout"], list(LAYOUTS), "ncdhw")
     parser.add_argument("--scale", choices=["cpu", "none"], help="cpu: cut to 3 GFLOP (default on the CPU)")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of both sides (default: PyTorch's)")
     parser.add_argument("--seconds", type=float, default=0.4, help="time for each measurement (default 0.4)")
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     _library.require()
     on_gpu = options.device == "cuda"
     options.dtype = options.dtype or (["tf32"] if on_gpu else ["f32"])
-    options.directions = options.directions or (["fwd"] if on_gpu else list(DIRECTIONS))
+    options.direction = options.direction or (["fwd"] if on_gpu else list(DIRECTIONS))
     options.layout = options.layout or ["ncdhw"]
     options.scale = options.scale or ("none" if on_gpu else "cpu")
     return bench_cuda.run(options, list(_cases(options))) if on_gpu else _run_on_cpu(options)
@@ -76,7 +76,7 @@ def _cases(options: argparse.Namespace) -> Iterator[NamedProblem]:
         problem = scale_for_cpu(named.problem) if options.scale == "cpu" else named.problem
         for mode in options.dtype:
             for layout in options.layout:
-                for direction in options.directions:
+                for direction in options.direction:
                     asked = replace(in_mode(problem, mode), layout=layout, direction=direction)
                     yield replace(named, problem=asked)
 
@@ -114,11 +114,11 @@ def _regex(text: str) -> re.Pattern[str]:
         raise argparse.ArgumentTypeError(f"'{text}' is not a regular expression: {error}") from None
 
 
-def _add_list(parser: argparse.ArgumentParser, name: str, known: list[str], default: str) -> None:
+def _add_list(parser: argparse.ArgumentParser, names: list[str], known: list[str], default: str) -> None:
     def words(text: str) -> list[str]:
         unknown = [word for word in text.split(",") if word not in known]
         if unknown:
             raise argparse.ArgumentTypeError(f"unknown {', '.join(unknown)}; known: {', '.join(known)}")
         return text.split(",")
 
-    parser.add_argument(name, type=words, metavar="LIST", help=f"of {', '.join(known)}; default: {default}")
+    parser.add_argument(*names, type=words, metavar="LIST", help=f"of {', '.join(known)}; default: {default}")

@@ -29,8 +29,6 @@ _SHORT_FLOOR_MS = 0.01
 
 def run(options: argparse.Namespace, cases: list[NamedProblem]) -> int:
     require_gpu()
-    if options.directions != ["fwd"]:
-        raise ValueError("on a GPU the gradients are PyTorch's own operators: only --directions fwd can be compared")
     with watched(threads=1):
         rates = _ceilings(options.dtype)
         sides = _measure_sides([named.problem for named in cases], rates, options)
@@ -88,6 +86,7 @@ def _row(named: NamedProblem, answers: dict[str, Answer], rates: dict[str, Rates
     return Row(
         name=named.name,
         problem=str(problem),
+        direction=problem.direction,
         mode=mode_of(problem),
         layout=problem.layout,
         floor_ms=_floor_ms(problem, rates),

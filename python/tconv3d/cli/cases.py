@@ -27,14 +27,42 @@ class Case:
 
 def make_case(problem: Problem) -> Case:
     """Fresh random data in the problem's dtype and layout, and the calls of its direction."""
-    src = random_tensor(problem, (problem.batch, problem.src_channels, *problem.src))
-    weight = random_tensor(problem, (problem.src_channels, problem.dst_channels // problem.groups, *problem.kernel))
+    tensors = make_tensors(problem)
+    return Case(ours=lambda: tconv3d_call(problem, *tensors), theirs=lambda: torch_call(problem, *tensors))
+
+
+def make_tensors(problem: Problem, device: str = "cpu") -> tuple[Tensor, ...]:
+    """Src and weight, and grad_dst for a gradient: PyTorch's operator takes all three, whatever it reads of them."""
+    shapes = [
+        (problem.batch, problem.src_channels, *problem.src),
+        (problem.src_channels, problem.dst_channels // problem.groups, *problem.kernel),
+        (problem.batch, problem.dst_channels, *problem.facts()["dst"]),
+    ]
+    wanted = shapes[:2] if problem.direction == "fwd" else shapes
+    return tuple(_random_tensor(problem, shape, device) for shape in wanted)
+
+
+def tconv3d_call(problem: Problem, src: Tensor, weight: Tensor, grad_dst: Tensor | None = None) -> Tensor:
+    """The problem's direction by tconv3d's operator."""
+    ops, settings = torch.ops.tconv3d, parameters(problem)
     if problem.direction == "fwd":
-        return _fwd(problem, src, weight)
-    grad_dst = random_tensor(problem, (problem.batch, problem.dst_channels, *problem.facts()["dst"]))
+        return ops.fwd(src, weight, None, *settings, "")  # type: ignore[no-any-return]
     if problem.direction == "bwd_data":
-        return _bwd_data(problem, src, weight, grad_dst)
-    return _bwd_weight(problem, src, weight, grad_dst)
+        return ops.bwd_data(grad_dst, weight, *settings)  # type: ignore[no-any-return]
+    return ops.bwd_weight(src, grad_dst, list(problem.kernel), *settings, False)[0]  # type: ignore[no-any-return]
+
+
+def torch_call(problem: Problem, src: Tensor, weight: Tensor, grad_dst: Tensor | None = None) -> Tensor:
+    """The same by PyTorch's, as its autograd calls it."""
+    settings = parameters(problem)
+    if problem.direction == "fwd":
+        return torch_conv_transpose3d(src, weight, None, *settings)
+    stride, padding, output_padding, groups, dilation = settings
+    wanted = [problem.direction == "bwd_data", problem.direction == "bwd_weight", False]
+    gradients = torch.ops.aten.convolution_backward(
+        grad_dst, src, weight, None, stride, padding, dilation, True, output_padding, groups, wanted
+    )
+    return gradients[0 if wanted[0] else 1]  # type: ignore[no-any-return]
 
 
 def relative_error(ours: Tensor, theirs: Tensor) -> float:
@@ -44,56 +72,12 @@ def relative_error(ours: Tensor, theirs: Tensor) -> float:
     return error if error == error else float("inf")
 
 
-def _fwd(problem: Problem, src: Tensor, weight: Tensor) -> Case:
-    settings = parameters(problem)
-    return Case(
-        ours=lambda: torch.ops.tconv3d.fwd(src, weight, None, *settings, ""),
-        theirs=lambda: torch_conv_transpose3d(src, weight, None, *settings),
-    )
-
-
-def _bwd_data(problem: Problem, src: Tensor, weight: Tensor, grad_dst: Tensor) -> Case:
-    settings = parameters(problem)
-    return Case(
-        ours=lambda: torch.ops.tconv3d.bwd_data(grad_dst, weight, *settings),
-        theirs=lambda: _torch_bwd(problem, src, weight, grad_dst, [True, False, False])[0],
-    )
-
-
-def _bwd_weight(problem: Problem, src: Tensor, weight: Tensor, grad_dst: Tensor) -> Case:
-    arguments = (list(problem.kernel), *parameters(problem), False)
-    return Case(
-        ours=lambda: torch.ops.tconv3d.bwd_weight(src, grad_dst, *arguments)[0],
-        theirs=lambda: _torch_bwd(problem, src, weight, grad_dst, [False, True, False])[1],
-    )
-
-
-def _torch_bwd(
-    problem: Problem, src: Tensor, weight: Tensor, grad_dst: Tensor, wanted: list[bool]
-) -> tuple[Tensor, Tensor, Tensor]:
-    stride, padding, output_padding, groups, dilation = parameters(problem)
-    return torch.ops.aten.convolution_backward(  # type: ignore[no-any-return]
-        grad_dst, src, weight, None, stride, padding, dilation, True, output_padding, groups, wanted
-    )
-
-
 def parameters(problem: Problem) -> tuple[list[int], list[int], list[int], int, list[int]]:
     """What follows weight and bias in the calls."""
     stride, padding, output_padding = list(problem.stride), list(problem.padding), list(problem.output_padding)
     return stride, padding, output_padding, problem.groups, list(problem.dilation)
 
 
-def random_tensor(problem: Problem, shape: tuple[int, ...], device: str = "cpu") -> Tensor:
+def _random_tensor(problem: Problem, shape: tuple[int, ...], device: str) -> Tensor:
     values = torch.randn(shape, device=device).to(DTYPES[problem.dtype])
     return values.contiguous(memory_format=LAYOUTS[problem.layout])
-
-
-def gpu_tensors(problem: Problem) -> tuple[Tensor, Tensor]:
-    """Src and weight on the GPU."""
-    src = random_tensor(problem, (problem.batch, problem.src_channels, *problem.src), "cuda")
-    weight_shape = (problem.src_channels, problem.dst_channels // problem.groups, *problem.kernel)
-    return src, random_tensor(problem, weight_shape, "cuda")
-
-
-def tconv3d_fwd(problem: Problem, src: Tensor, weight: Tensor) -> Tensor:
-    return torch.ops.tconv3d.fwd(src, weight, None, *parameters(problem), "")  # type: ignore[no-any-return]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from difflib import get_close_matches
 
 import torch
 
 from .. import _library
-from ..problem import Problem, find_file, read_file
+from ..problem import DIRECTIONS, Problem, find_file, read_file
 from . import model
 from .gpu import measure_gpu_rates, require_gpu
+from .listed import words
 from .machine import measure_rates, roofline
 from .modes import MODES, in_mode, mode_of
 
@@ -19,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("problem", help='such as "n8 ci48 co24 96x96x96 k3 s1 p0", or a name of --problems')
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda or cuda:1")
     parser.add_argument("--dtype", choices=list(MODES), help="in place of the problem's")
+    parser.add_argument("--direction", metavar="LIST", help=f"of {', '.join(DIRECTIONS)}; default: the problem's")
     parser.add_argument("--epilogue", default="", metavar="TEXT", help='such as "clamp(min=-1) div(2)"')
     parser.add_argument("--problems", default="baselines", metavar="FILE", help="where names are looked up")
     parser.add_argument("--no-measure", action="store_true", help="leave out the roofline, which takes a second")
@@ -31,19 +34,25 @@ def run(options: argparse.Namespace) -> int:
     problem = _find(options.problem, options.problems)
     if options.dtype is not None:
         problem = in_mode(problem, options.dtype)
-    if (asked := model.asked_for(options)) is not None:
-        if device.type != "cuda":
-            raise ValueError(f"--gpu and --arch go with --device cuda, got --device {options.device}")
-        print(asked.explain(problem, options.epilogue).rstrip())
-        return 0  # a roofline is measured, and this GPU may not be here
-    if device.type == "cuda":
+    asked = model.asked_for(options)
+    if asked is not None and device.type != "cuda":
+        raise ValueError(f"--gpu and --arch go with --device cuda, got --device {options.device}")
+    if asked is None and device.type == "cuda":
         require_gpu()
-        print(torch.ops.tconv3d.cuda_explain(str(problem), options.epilogue, device.index or 0).rstrip())
-    else:
-        print(torch.ops.tconv3d.explain(str(problem), options.epilogue).rstrip())
-    if not options.no_measure:
-        print(_roofline(problem, device))
+    for direction in words(options.direction, DIRECTIONS, problem.direction):
+        directed = replace(problem, direction=direction)
+        print(_explained(directed, options.epilogue, device, asked).rstrip())
+        if asked is None and not options.no_measure:  # the roofline is measured, and another GPU may not be here
+            print(_roofline(directed, device))
     return 0
+
+
+def _explained(problem: Problem, epilogue: str, device: torch.device, asked: model.Model | None) -> str:
+    if asked is not None:
+        return asked.explain(problem, epilogue)
+    if device.type == "cuda":
+        return str(torch.ops.tconv3d.cuda_explain(str(problem), epilogue, device.index or 0))
+    return str(torch.ops.tconv3d.explain(str(problem), epilogue))
 
 
 def _roofline(problem: Problem, device: torch.device) -> str:

@@ -72,7 +72,7 @@ def draw(data: dict[str, Any]) -> Any:
 
 
 def panels_of(data: dict[str, Any]) -> list[Panel]:
-    """A panel for each direction on the CPU; for the first modes of the first layout on the GPU."""
+    """A panel for each direction on the CPU; for the first directions and modes of the first layout on the GPU."""
     return _gpu_panels(data["rows"]) if "gpu" in data else _cpu_panels(data["rows"])
 
 
@@ -89,14 +89,21 @@ def _cpu_panels(rows: list[dict[str, Any]]) -> list[Panel]:
 
 def _gpu_panels(rows: list[dict[str, Any]]) -> list[Panel]:
     first = rows[0]["layout"]
-    modes = list(dict.fromkeys(row["mode"] for row in rows if row["layout"] == first))
+    kinds = list(dict.fromkeys((_direction(row), row["mode"]) for row in rows if row["layout"] == first))
     panels = []
-    for mode in modes[: _MOST_PANELS["gpu"]]:
-        chosen = [row for row in rows if (row["mode"], row["layout"]) == (mode, first)]
+    for direction, mode in kinds[: _MOST_PANELS["gpu"]]:
+        kind = (direction, mode, first)
+        chosen = [row for row in rows if (_direction(row), row["mode"], row["layout"]) == kind]
         best = _over("the best PyTorch", {row["name"]: _ratio(row, row["best"]) for row in chosen})
         default = _over("PyTorch as it comes", {row["name"]: _ratio(row, "default") for row in chosen}, pale=True)
-        panels.append(Panel(f"{mode}, {_LAYOUTS[first]}", (best, default)))
+        name = mode if direction == "fwd" else f"{direction}, {mode}"
+        panels.append(Panel(f"{name}, {_LAYOUTS[first]}", (best, default)))
     return panels
+
+
+def _direction(row: dict[str, Any]) -> str:
+    """Rows of the GPU have told their direction only since there are others than fwd."""
+    return str(row.get("direction", "fwd"))
 
 
 def _over(label: str, speed_ups: dict[str, float], pale: bool = False) -> Series:
@@ -187,7 +194,8 @@ def _label(figure: Any, data: dict[str, Any], panel: Panel, inch: float) -> None
 
 def title_of(data: dict[str, Any]) -> str:
     if "gpu" in data:
-        return f"tconv3d beside PyTorch: forward on {data['gpu']}"
+        forward = all(_direction(row) == "fwd" for row in data["rows"])
+        return f"tconv3d beside PyTorch: {'forward on ' if forward else ''}{data['gpu']}"
     return f"tconv3d beside PyTorch: {data['cpu']}, {data['threads']} threads"
 
 

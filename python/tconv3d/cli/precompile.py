@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -12,9 +13,10 @@ import torch
 from torch import Tensor
 
 from .. import _library
-from ..problem import DTYPES, LAYOUTS, Problem
+from ..problem import DTYPES, Problem
 from . import listed, model
-from .cases import parameters
+from .cases import make_tensors, parameters
+from .environment import own_gradients
 from .gpu import require_gpu
 from .modes import mode_of, switch_tf32
 
@@ -37,10 +39,17 @@ def run(options: argparse.Namespace) -> int:
     if not cache["folder"]:
         raise RuntimeError(f"there is no cache to compile into: {cache['reason']}")
     print(f"{len(cases)} problems for {gpu}, into {cache['folder']}")
-    for index, case in enumerate(cases, start=1):
-        print(f"[{index:>3}/{len(cases)}] {case.name}: ", end="", flush=True)
-        print(_counted(partial(compile_problem, case.problem, options.epilogue)), flush=True)
+    gradients = any(case.problem.direction != "fwd" for case in cases)
+    with own_gradients() if gradients else nullcontext():
+        for index, case in enumerate(cases, start=1):
+            print(f"[{index:>3}/{len(cases)}] {case.name}: ", end="", flush=True)
+            print(_counted(partial(compile_problem, case.problem, _epilogue(case.problem, options))), flush=True)
     return 0
+
+
+def _epilogue(problem: Problem, options: argparse.Namespace) -> str:
+    """An epilogue belongs to fwd."""
+    return str(options.epilogue) if problem.direction == "fwd" else ""
 
 
 def _cache() -> dict[str, Any]:
@@ -65,29 +74,41 @@ def _compile_for(asked: model.Model, problem: Problem, epilogue: str) -> str:
 
 
 def _run(problem: Problem, epilogue: str) -> str:
-    """Runs the problem, for inference and training, with and without bias: what is compiled depends on each."""
+    """Runs the problem; what is compiled for fwd depends on bias and on whether backward will follow."""
     switch_tf32(mode_of(problem))
-    src, weight, operands = _src(problem), _weight(problem), _operands(problem, epilogue)
+    calls = _fwd_calls(problem, epilogue) if problem.direction == "fwd" else _gradient_calls(problem)
     seconds = []
-    for bias in (None, _zeros(problem, (problem.dst_channels,))):
-        arguments = (src, weight, bias, *parameters(problem), epilogue, operands)
-        for call in (torch.ops.tconv3d.fwd, torch.ops.tconv3d.fwd_saved):
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            call(*arguments)
-            torch.cuda.synchronize()
-            seconds.append(time.perf_counter() - begin)
+    for call in calls:
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - begin)
+    del calls
     torch.cuda.empty_cache()
     return f"first call {seconds[0] * 1e3:.0f} ms, "
 
 
-def _src(problem: Problem) -> Tensor:
-    src = _zeros(problem, (problem.batch, problem.src_channels, *problem.src))
-    return src.contiguous(memory_format=LAYOUTS[problem.layout])
+def _fwd_calls(problem: Problem, epilogue: str) -> list[Callable[[], Any]]:
+    """For inference and training, with and without bias, and the way back through the epilogue."""
+    (src, weight), operands, ops = make_tensors(problem, "cuda"), _operands(problem, epilogue), torch.ops.tconv3d
+    calls: list[Callable[[], Any]] = []
+    for bias in (None, _zeros(problem, (problem.dst_channels,))):
+        arguments = (src, weight, bias, *parameters(problem), epilogue, operands)
+        calls += [partial(ops.fwd, *arguments), partial(ops.fwd_saved, *arguments)]
+    if epilogue:
+        dst = ops.fwd(src, weight, None, *parameters(problem), "")
+        calls.append(partial(ops.epilogue_bwd, dst, dst, epilogue, operands))
+    return calls
 
 
-def _weight(problem: Problem) -> Tensor:
-    return _zeros(problem, (problem.src_channels, problem.dst_channels // problem.groups, *problem.kernel))
+def _gradient_calls(problem: Problem) -> list[Callable[[], Any]]:
+    """The gradient of the weight with that of the bias and without."""
+    src, weight, grad_dst = make_tensors(problem, "cuda")
+    if problem.direction == "bwd_data":
+        return [partial(torch.ops.tconv3d.bwd_data, grad_dst, weight, *parameters(problem))]
+    arguments = (src, grad_dst, list(problem.kernel), *parameters(problem))
+    return [partial(torch.ops.tconv3d.bwd_weight, *arguments, with_bias) for with_bias in (False, True)]
 
 
 def _operands(problem: Problem, epilogue: str) -> list[Tensor]:

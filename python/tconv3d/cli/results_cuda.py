@@ -24,10 +24,11 @@ _LEAST_FLOOR_MS = 0.02
 
 @dataclass(frozen=True)
 class Row:
-    """One problem in one mode and layout."""
+    """One problem in one direction, mode and layout."""
 
     name: str
     problem: str
+    direction: str
     mode: str
     layout: str
     floor_ms: float
@@ -40,7 +41,8 @@ class Row:
 
     @property
     def kind(self) -> str:
-        return f"{self.mode} {self.layout}"
+        direction = "" if self.direction == "fwd" else f"{self.direction} "
+        return f"{direction}{self.mode} {self.layout}"
 
     def ms(self, side: str) -> float:
         return float(self.sides[side].get("ms", "inf"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ import torch
 from .. import _library
 from ..problem import NamedProblem, Problem
 from . import listed
-from .cases import gpu_tensors, tconv3d_fwd
+from .cases import make_tensors, tconv3d_call
+from .environment import environment
 from .gpu import measure, require_gpu, sets_past_l2
 from .modes import mode_of, switch_tf32
 from .record import Record
@@ -32,15 +32,8 @@ class Candidate:
     @contextmanager
     def forced(self) -> Iterator[None]:
         """Plans that are made meanwhile take this candidate."""
-        names = {"TCONV3D_CUDA_IMPL": self.implementation, "TCONV3D_CUDA_VARIANT": self.variant}
-        before = {name: os.environ.get(name) for name in names}
-        os.environ.update(names)
-        try:
+        with environment({"TCONV3D_CUDA_IMPL": self.implementation, "TCONV3D_CUDA_VARIANT": self.variant}):
             yield
-        finally:
-            for name in names:
-                del os.environ[name]
-            os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,11 +78,11 @@ def _times(problem: Problem, seconds: float) -> Iterator[tuple[Candidate, float]
     """Each candidate that runs, and its milliseconds."""
     switch_tf32(mode_of(problem))
     sets = sets_past_l2(float(problem.facts()["bytes"]))
-    tensors = [gpu_tensors(problem) for _ in range(sets)]
+    tensors = [make_tensors(problem, "cuda") for _ in range(sets)]
     for candidate in candidates(problem):
         with candidate.forced(), torch.no_grad():
             try:
-                measured = measure(lambda i: tconv3d_fwd(problem, *tensors[i]), sets, seconds, repeats=5)
+                measured = measure(lambda i: tconv3d_call(problem, *tensors[i]), sets, seconds, repeats=5)
             except RuntimeError as error:  # the others go on
                 print(f"      failed      {candidate}: {str(error).splitlines()[0]}", flush=True)
                 continue

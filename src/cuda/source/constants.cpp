@@ -165,6 +165,11 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kCtas", "CTAs that share a multiprocessor"},
         {"kStoresSplits", "whether sums go to the second pass, else to grad_weight"},
 
+        // ---- The epilogue's backward (epilogue_bwd.cuh) ----
+        {"kReadsSaved", "whether dst or the preactivation was saved"},
+        {"kSums", "operands with one value per channel, whose gradients are sums"},
+        {"kOperandSum", "which of these sums is the gradient of each operand, -1 for a residual"},
+
         // ---- Direct ----
         {"kWeightIn", "kernels of the weight from an input channel to the next"},
         {"kWeightOut", "kernels of the weight from an output channel to the next"},

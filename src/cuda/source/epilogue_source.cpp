@@ -1,124 +1,40 @@
 #include "cuda/source/epilogue_source.hpp"
 
-#include <cmath>
-#include <set>
-
-#include "core/number_text.hpp"
-#include "tconv3d/error.hpp"
+#include "cuda/source/step_source.hpp"
 
 namespace tconv3d::cuda {
 namespace {
-
-/// The constant as the kernel's arithmetic has it, in digits that keep every bit.
-std::string literal(double value, bool is_double) {
-    const double rounded = is_double ? value : static_cast<double>(static_cast<float>(value));
-    if (std::isinf(rounded)) {
-        const std::string infinity =
-            is_double ? "__longlong_as_double(0x7ff0000000000000)" : "__int_as_float(0x7f800000)";
-        return rounded < 0 ? "-" + infinity : infinity;
-    }
-    return hexadecimal_literal(rounded) + (is_double ? "" : "f");
-}
-
-/// A bound that nothing passes is left out.
-std::string clamp_source(const Step& step, bool is_double) {
-    std::string value = "x";
-    if (!(std::isinf(step.a) && step.a < 0))
-        value = "steps::at_least(" + value + ", " + literal(step.a, is_double) + ")";
-    if (!(std::isinf(step.b) && step.b > 0))
-        value = "steps::at_most(" + value + ", " + literal(step.b, is_double) + ")";
-    return value;
-}
 
 std::string operand_source(const Step& step) {
     const std::string place = takes_channel(step.kind) ? "channel" : "index";
     return "load(static_cast<const Storage*>(operands[" + std::to_string(step.operand) + "]) + " + place + ")";
 }
 
-/// The value of the step at `x`, by functions of the namespace.
-std::string value_source(const Step& step, bool is_double, const std::string& space) {
-    const std::string a = literal(step.a, is_double);
-    const std::string b = literal(step.b, is_double);
-    switch (step.kind) {
-    case StepKind::add:
-        return "x + " + a;
-    case StepKind::mul:
-        return "x * " + a;
-    case StepKind::div:
-        return "x / " + a;
-    case StepKind::clamp:
-        return clamp_source(step, is_double);
-    case StepKind::leaky_relu:
-    case StepKind::elu:
-        return space + name(step.kind) + "(x, " + a + ")";
-    case StepKind::softplus:
-        return space + "softplus(x, " + a + ", " + b + ")";
-    case StepKind::relu:
-    case StepKind::silu:
-    case StepKind::gelu:
-    case StepKind::gelu_tanh:
-    case StepKind::sigmoid:
-    case StepKind::tanh:
-    case StepKind::hardswish:
-    case StepKind::mish:
-        return space + name(step.kind) + "(x)";
-    case StepKind::channel_add:
-    case StepKind::residual_add:
-        return "x + " + operand_source(step);
-    case StepKind::channel_mul:
-    case StepKind::residual_mul:
-        return "x * " + operand_source(step);
-    }
-    throw Error("unknown step");
+/// Whether the functions of so much code are called: the assembler's time grows faster than one function's length.
+bool calls_steps(double milliseconds) {
+    return milliseconds > 250;
 }
 
-/// Milliseconds that NVRTC takes for the step at one output, about.
-double compile_cost(const Step& step) {
+/// The value of a derivative is about two of the step, which itself is computed again.
+constexpr int64_t kBwdCost = 3;
+
+/// Whether the gradient of the step's input, or of its tensor, depends on that input.
+bool reads_input(const Step& step) {
     switch (step.kind) {
     case StepKind::add:
     case StepKind::mul:
-    case StepKind::clamp:
-    case StepKind::relu:
-    case StepKind::leaky_relu:
-        return 0.2;
     case StepKind::div:
-    case StepKind::hardswish:
-    case StepKind::sigmoid:
-    case StepKind::silu:
     case StepKind::channel_add:
-    case StepKind::channel_mul:
     case StepKind::residual_add:
-    case StepKind::residual_mul:
-        return 1.5;
-    case StepKind::elu:
-    case StepKind::tanh:
-    case StepKind::gelu:
-    case StepKind::gelu_tanh:
-        return 4;
-    case StepKind::softplus:
-    case StepKind::mish:
-        return 7;
+        return false;
+    default:
+        return true;
     }
-    throw Error("unknown step");
 }
 
-double compile_cost(const Epilogue& epilogue) {
-    double cost = 0;
-    for (const Step& step : epilogue.steps()) cost += compile_cost(step);
-    return cost;
-}
-
-/// A function of steps.cuh that is not inlined, with as many constants as the step has.
-std::string called_step(StepKind kind) {
-    const bool one = kind == StepKind::leaky_relu || kind == StepKind::elu, two = kind == StepKind::softplus;
-    const std::string function = name(kind);
-    return "__device__ __noinline__ Compute " + function + "(Compute x" + (one || two ? ", Compute a" : "") +
-           (two ? ", Compute b" : "") + ") {\n    return steps::" + function + "(x" + (one || two ? ", a" : "") +
-           (two ? ", b" : "") + ");\n}\n";
-}
-
-bool is_function(const Step& step, bool is_double) {
-    return value_source(step, is_double, "called::").rfind("called::", 0) == 0;
+/// What the input of step s is called.
+std::string input_name(size_t s) {
+    return s == 0 ? "saved" : "x" + std::to_string(s);
 }
 
 } // namespace
@@ -129,23 +45,45 @@ bool calls_epilogue(const Epilogue& epilogue, int64_t thread_outputs) {
 }
 
 std::string epilogue_source(const Epilogue& epilogue, DType dtype) {
-    // The assembler's time grows faster than one function's length.
-    constexpr double kLongest = 250;
-    const bool is_double = dtype == DType::f64, calls_steps = compile_cost(epilogue) > kLongest;
-    std::string text, space = "steps::";
-    if (calls_steps) {
-        std::set<StepKind> kinds;
-        for (const Step& step : epilogue.steps())
-            if (is_function(step, is_double)) kinds.insert(step.kind);
-        text = "namespace called {\n";
-        for (const StepKind kind : kinds) text += called_step(kind);
-        text += "}\n";
-        space = "called::";
-    }
+    const bool calls = calls_steps(compile_cost(epilogue));
+    std::string text = calls ? called_functions(epilogue, /*with_derivatives=*/false) : "";
     text += "__device__ __forceinline__ Compute epilogue(Compute x, const void* const* operands, int channel, "
             "int64_t index) {\n";
-    for (const Step& step : epilogue.steps()) text += "    x = " + value_source(step, is_double, space) + ";\n";
+    for (const Step& step : epilogue.steps())
+        text += "    x = " + value_source(step, {"x", operand_source(step), dtype, calls}) + ";\n";
     return text + "    return x;\n}\n";
+}
+
+bool calls_epilogue_bwd(const Epilogue& epilogue, int64_t thread_outputs) {
+    return calls_epilogue(epilogue, kBwdCost * thread_outputs);
+}
+
+std::string epilogue_bwd_source(const Epilogue& epilogue, DType dtype) {
+    const std::vector<Step>& steps = epilogue.steps();
+    const Saved saved = epilogue.saved();
+    const bool calls = calls_steps(static_cast<double>(kBwdCost) * compile_cost(epilogue));
+    const auto words = [&](size_t s) {
+        return StepWords{input_name(s), "values[" + std::to_string(steps[s].operand) + "]", dtype, calls};
+    };
+    std::string text = calls ? called_functions(epilogue, /*with_derivatives=*/true) : "";
+    text += "__device__ __forceinline__ Compute epilogue_bwd(Compute grad, Compute saved, const Compute* values, "
+            "Compute* grad_values) {\n";
+    size_t inputs = 0; // that are computed again: those in front of the last step that reads its own
+    for (size_t s = 0; s < steps.size() && saved == Saved::preactivation; ++s)
+        if (reads_input(steps[s])) inputs = s;
+    for (size_t s = 0; s < inputs; ++s)
+        text += "    const Compute " + input_name(s + 1) + " = " + value_source(steps[s], words(s)) + ";\n";
+    for (size_t s = steps.size(); s-- > 0;) {
+        const Step& step = steps[s];
+        if (step.operand >= 0)
+            text += "    grad_values[" + std::to_string(step.operand) + "] = grad" +
+                    (reads_input(step) ? " * " + input_name(s) : "") + ";\n";
+        const bool from_output = saved == Saved::output && s + 1 == steps.size();
+        const std::string gradient = from_output ? gradient_source_from_output(step, {"saved", "", dtype, calls})
+                                                 : gradient_source(step, words(s));
+        if (gradient != "grad") text += "    grad = " + gradient + ";\n";
+    }
+    return text + "    return grad;\n}\n";
 }
 
 } // namespace tconv3d::cuda

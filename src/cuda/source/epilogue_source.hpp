@@ -16,4 +16,12 @@ bool calls_epilogue(const Epilogue& epilogue, int64_t thread_outputs);
 /// of its steps are those of kernels/finish/steps.cuh; a chain of very many steps calls each of them.
 std::string epilogue_source(const Epilogue& epilogue, DType dtype);
 
+/// The same for the chain's backward.
+bool calls_epilogue_bwd(const Epilogue& epilogue, int64_t thread_outputs);
+
+/// `Compute epilogue_bwd(Compute grad, Compute saved, const Compute* values, Compute* grad_values)` as device code: the
+/// gradient of the preactivation from that of dst, from what Epilogue::saved() names and from the values of the
+/// operands, whose gradients go to grad_values. Functions are those of kernels/finish/step_derivatives.cuh too.
+std::string epilogue_bwd_source(const Epilogue& epilogue, DType dtype);
+
 } // namespace tconv3d::cuda

@@ -1,0 +1,47 @@
+#include "cuda_epilogue_bwd.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include "cuda/epilogue_bwd/epilogue_bwd.hpp"
+#include "cuda_plans.hpp"
+#include "cuda_stream.hpp"
+#include "kept.hpp"
+
+namespace tconv3d::ops {
+
+namespace {
+
+std::shared_ptr<const cuda::EpilogueBwd> prepared(const Problem& problem, const Epilogue& epilogue, Text text,
+                                                  int device) {
+    // Never destroyed: threads may still call while the process ends.
+    static auto& all = *new Kept<cuda::EpilogueBwd>;
+    const std::string key = plan_key(problem, text, device);
+    if (auto known = all.find(key)) return known;
+    auto made = std::make_shared<const cuda::EpilogueBwd>(problem, epilogue, cuda::device(device));
+    all.insert(key, made);
+    return made;
+}
+
+} // namespace
+
+std::optional<EpilogueBwdResults> planned_epilogue_bwd(const at::Tensor& grad_dst, const at::Tensor& saved,
+                                                       const Epilogue& epilogue, Text text, at::TensorList operands) {
+    const Problem problem = epilogue_problem(grad_dst);
+    const auto device = grad_dst.device();
+    const EpilogueBwdTensors tensors(problem, epilogue, grad_dst, saved, operands, kCudaAlignment);
+    try {
+        const auto plan = prepared(problem, epilogue, text, device.index());
+        // Freed when this returns, before the work is done: the allocator gives it to later work of the same stream
+        // alone.
+        const at::Tensor workspace =
+            at::empty({static_cast<int64_t>(plan->workspace_bytes())}, at::TensorOptions(device).dtype(at::kByte));
+        plan->execute(tensors.pointers(), current_stream(device.index()), workspace.data_ptr());
+        return tensors.results();
+    } catch (const KernelFailure& failure) {
+        warn_once("epilogue_bwd", "tconv3d's backward of the epilogue '" + epilogue.str() +
+                                      "' has failed, so PyTorch's operators compute: " + failure.what());
+        return std::nullopt;
+    }
+}
+
+} // namespace tconv3d::ops
