@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -29,6 +30,7 @@ MODES = {
 #: By direction, the results that it has.
 DIRECTIONS = {"fwd": ["dst"], "bwd_data": ["grad_src"], "bwd_weight": ["grad_weight", "grad_bias"]}
 FORCE = "TCONV3D_CUDA_IMPL"
+GRADIENTS = "TCONV3D_CUDA_GRADIENTS"
 
 
 @dataclass
@@ -146,23 +148,47 @@ def check_full_size(problem: Problem) -> Outcome:
     """Integers in the implementation that is chosen; the first and the last sample are compared."""
     outcome = Outcome()
     generator = torch.Generator("cuda").manual_seed(0)
-    shapes = (problem.src_shape, problem.weight_shape, (problem.co,))
-    src, weight, bias = (torch.randint(-3, 4, shape, generator=generator, device="cuda").half() for shape in shapes)
-    ends = (slice(0, 1), slice(-1, None))
-    exact = [F.conv_transpose3d(src[end].double(), weight.double(), bias.double(), *problem.settings) for end in ends]
-    for mode, layout in COMBINATIONS:
-        if mode == "f64":
-            continue
-        switch(mode)
-        dtype = MODES[mode][0]
-        moved = src.to(dtype).contiguous(memory_format=LAYOUTS[layout])
-        dst = torch.ops.tconv3d.fwd(moved, weight.to(dtype), bias.to(dtype), *problem.settings, "")
-        outcome.ran.add(("", mode, layout, "fwd"))
-        for end, want in zip(ends, exact):
-            if not torch.equal(dst[end], want.round().to(dtype)):
-                outcome.failures.append(f"{mode} {layout} sample {end.start}: {_difference(dst[end], want.to(dtype))}")
+    shapes = (problem.src_shape, problem.weight_shape, (problem.co,), problem.dst_shape)
+    inputs = Inputs(*(torch.randint(-3, 4, shape, generator=generator, device="cuda").half() for shape in shapes))
+    for direction, exact in (("fwd", _exact_dst), ("bwd_data", _exact_grad_src)):
+        ends = {end: exact(problem, inputs, end) for end in (slice(0, 1), slice(-1, None))}
+        for mode, layout in COMBINATIONS:
+            if mode == "f64":
+                continue
+            switch(mode)
+            dtype = MODES[mode][0]
+            with own_gradients():
+                (got,) = compute(direction, problem, on_gpu(inputs, mode, layout))
+            outcome.ran.add(("", mode, layout, direction))
+            for end, want in ends.items():
+                if not torch.equal(got[end], want.round().to(dtype)):
+                    wrong = _difference(got[end], want.to(dtype))
+                    outcome.failures.append(f"{mode} {layout} {direction} sample {end.start}: {wrong}")
     torch.cuda.empty_cache()
     return outcome
+
+
+@contextmanager
+def own_gradients() -> Iterator[None]:
+    """Has tconv3d's own kernels compute gradients, chosen by their estimates."""
+    os.environ[GRADIENTS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[GRADIENTS]
+
+
+def _exact_dst(problem: Problem, inputs: Inputs, samples: slice) -> Tensor:
+    src, weight, bias = inputs.src[samples].double(), inputs.weight.double(), inputs.bias.double()
+    return F.conv_transpose3d(src, weight, bias, *problem.settings)
+
+
+def _exact_grad_src(problem: Problem, inputs: Inputs, samples: slice) -> Tensor:
+    """A convolution with the same parameters, but for outputs that output_padding adds."""
+    s, p, _, g, d = problem.settings
+    grad_src = F.conv3d(inputs.grad_dst[samples].double(), inputs.weight.double(), None, s, p, d, g)
+    depth, height, width = problem.src
+    return grad_src[..., :depth, :height, :width]
 
 
 def rounded_to_tf32(tensor: Tensor) -> Tensor:

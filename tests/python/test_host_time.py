@@ -6,7 +6,7 @@ import pytest
 
 import host_time
 
-#: tools/host-time shows at most 1.5 on an idle machine. This is what no regression by an order of magnitude passes.
+#: tools/host-time shows at most 1.9 on an idle machine. This is what no regression by an order of magnitude passes.
 MOST = 2.5
 
 

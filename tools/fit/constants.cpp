@@ -57,10 +57,13 @@ Constants fields(PackCost& cost) {
 Constants fields(GatheredInputCost& cost) {
     return {{"global_row", &cost.global_row},
             {"global_wait", &cost.global_wait},
+            {"range_row", &cost.range_row},
+            {"half_range_row", &cost.half_range_row},
             {"swizzled_row", &cost.swizzled_row},
             {"swizzled_wait", &cost.swizzled_wait},
             {"halves_row", &cost.halves_row},
             {"floats_row", &cost.floats_row},
+            {"more_warps", &cost.more_warps},
             {"wait", &cost.wait},
             {"two_stages_wait", &cost.two_stages_wait},
             {"retained_wait", &cost.retained_wait},
@@ -101,6 +104,8 @@ Constants constants(StreamedModel& model) {
     append(all, "swizzled", fields(model.swizzled));
     append(all, "global", fields(model.global));
     append(all, "core_matrices", fields(model.core_matrices));
+    append(all, "ranges", fields(model.ranges));
+    append(all, "half_ranges", fields(model.half_ranges));
     append(all, "halves", fields(model.halves));
     append(all, "split", fields(model.split));
     append(all, "tf32_rows", fields(model.tf32_rows));
@@ -108,8 +113,10 @@ Constants constants(StreamedModel& model) {
     append(all, "product", fields(model.product));
     append(all, "store", fields(model.store));
     append(all, "pack", fields(model.pack));
-    all.insert(all.end(),
-               {{"overlap", &model.overlap}, {"cut_tile", &model.cut_tile}, {"flat_tile", &model.flat_tile}});
+    all.insert(all.end(), {{"more_warps", &model.more_warps},
+                           {"overlap", &model.overlap},
+                           {"cut_tile", &model.cut_tile},
+                           {"flat_tile", &model.flat_tile}});
     return all;
 }
 
