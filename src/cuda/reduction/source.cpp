@@ -67,6 +67,7 @@ ReductionArguments reduction_arguments(const Problem& problem, const ReductionTi
     return {nullptr,
             nullptr,
             nullptr,
+            problem.batch,
             voxel_extents(problem.src),
             voxel_extents(problem.dst()),
             image_tiles(problem, tile),

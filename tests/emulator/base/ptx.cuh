@@ -117,9 +117,12 @@ inline void copy_async(uint32_t shared_dst, const void* src) {
     require_aligned(shared_dst, reinterpret_cast<uint64_t>(src), 16);
     emulator::copy_in([=] { std::memcpy(emulator::memory() + shared_dst, src, 16); });
 }
-inline void copy_async_or_zeros(bool wanted, uint32_t shared_dst, const void* src) {
-    if (wanted) return copy_async(shared_dst, src);
-    emulator::copy_in([=] { std::memset(emulator::memory() + shared_dst, 0, 16); });
+inline void copy_async_part(uint32_t shared_dst, const void* src, int bytes) {
+    require_aligned(shared_dst, reinterpret_cast<uint64_t>(src), 16);
+    emulator::copy_in([=] {
+        std::memset(emulator::memory() + shared_dst, 0, 16);
+        std::memcpy(emulator::memory() + shared_dst, src, static_cast<size_t>(bytes));
+    });
 }
 inline void copy_async_commit() {
     emulator::close_copies_in();

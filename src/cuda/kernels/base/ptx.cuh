@@ -167,10 +167,9 @@ __device__ __forceinline__ void copy_async(uint32_t shared_dst, const void* src)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_dst), "l"(src) : "memory");
 }
 
-/// The same, or writes zeros and reads nothing.
-__device__ __forceinline__ void copy_async_or_zeros(bool wanted, uint32_t shared_dst, const void* src) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_dst), "l"(src), "r"(wanted ? 16 : 0)
-                 : "memory");
+/// The same of the first `bytes` alone, and zeros behind them.
+__device__ __forceinline__ void copy_async_part(uint32_t shared_dst, const void* src, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_dst), "l"(src), "r"(bytes) : "memory");
 }
 
 /// Closes the group of copy_async of this thread so far.

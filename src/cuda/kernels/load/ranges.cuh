@@ -10,6 +10,7 @@
 namespace {
 
 constexpr int kRangeChannels = kSteps * kChannelStep; // of a stage
+constexpr int kRangeElementBytes = 16 / kRawAlign;
 
 /// The rows of a stage that the input has.
 struct InputRows {
@@ -29,20 +30,36 @@ __device__ __forceinline__ Index range_begin(const InputWalk& walk, const InputR
     return (of_all * d + depth_of(walk.slice())) * plane + static_cast<Index>(rows.begin) * w;
 }
 
-/// Copies of a stage, a channel of an image each.
+/// Copies of a stage, a channel of an image each. What the last 16 bytes of the tensor lack is no part of it: there the
+/// last elements come one by one.
 struct RangeCopy {
     const unsigned char* from;
     int bytes; // 0 where there is nothing to copy
+    int rest;  // bytes behind these that come one by one
     __device__ __forceinline__ RangeCopy(const InputWalk& walk, const InputRows& rows, int box) {
-        constexpr int kElementBytes = 16 / kRawAlign;
+        const auto& [d, h, w] = walk.args.in_extents;
         const int image = box / kRangeChannels, channel = box % kRangeChannels;
         const bool exists = rows.begin < rows.end && walk.item().n + image < walk.args.batch &&
                             walk.chunk() * kRangeChannels + channel < kInChannels;
-        const int64_t begin = range_begin<int64_t>(walk, rows, image, channel) * kElementBytes;
-        const int64_t end =
-            begin + static_cast<int64_t>(rows.end - rows.begin) * walk.args.in_extents.w * kElementBytes;
-        from = walk.args.in + begin / 16 * 16;
-        bytes = exists ? static_cast<int>((end + 15) / 16 * 16 - begin / 16 * 16) : 0;
+        const int64_t begin = range_begin<int64_t>(walk, rows, image, channel) * kRangeElementBytes;
+        const int64_t end = begin + static_cast<int64_t>(rows.end - rows.begin) * w * kRangeElementBytes;
+        const int64_t all = static_cast<int64_t>(walk.args.batch) * (kGroups * kInChannels) * d * h * w;
+        const int64_t first = begin / 16 * 16, last = (end + 15) / 16 * 16;
+        const bool beyond = last > all * kRangeElementBytes;
+        from = walk.args.in + first;
+        bytes = exists ? static_cast<int>((beyond ? end / 16 * 16 : last) - first) : 0;
+        rest = exists && beyond ? static_cast<int>(end % 16) : 0;
+    }
+    __device__ __forceinline__ void copy_rest(uint32_t to) const {
+        using Element = typename Unsigned<kRangeElementBytes>::Type;
+        for (int at = bytes; at < bytes + rest; at += kRangeElementBytes)
+            store_element(to + at, *reinterpret_cast<const Element*>(from + at));
+    }
+
+private:
+    __device__ __forceinline__ static void store_element(uint32_t to, uint32_t word) { ptx::store_shared(to, word); }
+    __device__ __forceinline__ static void store_element(uint32_t to, uint16_t half) {
+        ptx::store_shared_half_if(true, to, half);
     }
 };
 
@@ -54,21 +71,26 @@ __device__ __forceinline__ int sum_of_warp(int value) {
 
 /// The lanes of a warp share the copies. How many bytes come depends on where each range begins.
 __device__ __forceinline__ void copy_ranges(const TensorCoreArguments& args, const Pipeline& pipe, int lane) {
-    constexpr int kBoxes = kImages * kRangeChannels, kBoxBytes = kRawPitch * 16 / kRawAlign;
+    constexpr int kBoxes = kImages * kRangeChannels, kBoxBytes = kRawPitch * kRangeElementBytes;
     int s = 0;
 #pragma unroll 1
     for (InputWalk walk(args); walk.next(); ++s) {
         const InputRows rows(walk);
+        const uint32_t to = pipe.raw.at(s), full = pipe.raw.full(s);
         int bytes = 0;
-        for (int box = lane; box < kBoxes; box += 32) bytes += RangeCopy(walk, rows, box).bytes;
-        bytes = sum_of_warp(bytes);
         pipe.raw.wait_empty(s);
-        if (lane == 0) ptx::barrier_arrive_expect(pipe.raw.full(s), bytes);
+        for (int box = lane; box < kBoxes; box += 32) {
+            const RangeCopy copy(walk, rows, box);
+            copy.copy_rest(to + box * kBoxBytes);
+            bytes += copy.bytes;
+        }
+        bytes = sum_of_warp(bytes);
+        __syncwarp(); // all lanes have stored what comes one by one
+        if (lane == 0) ptx::barrier_arrive_expect(full, bytes);
         __syncwarp();
         for (int box = lane; box < kBoxes; box += 32) {
             const RangeCopy copy(walk, rows, box);
-            if (copy.bytes > 0)
-                ptx::copy_bulk(pipe.raw.at(s) + box * kBoxBytes, copy.from, copy.bytes, pipe.raw.full(s));
+            if (copy.bytes > 0) ptx::copy_bulk(to + box * kBoxBytes, copy.from, copy.bytes, full);
         }
     }
 }

@@ -33,7 +33,8 @@ __device__ __forceinline__ void copy_positions(uint32_t positions, const Place<T
             const bool copies = exists && place.has_row(at_d, at_h);
             const uint32_t to =
                 positions + kStaged.box.position(at_d, at_h, at_w) * kStaged.position_bytes() + piece * 16;
-            ptx::copy_async_or_zeros(copies, to, copies ? column + place.row(at_d, at_h) * row_bytes : place.tensor);
+            ptx::copy_async_part(to, copies ? column + place.row(at_d, at_h) * row_bytes : place.tensor,
+                                 copies ? 16 : 0);
         }
     });
 }
@@ -47,6 +48,13 @@ struct Piece {
         : from(number * 16 - static_cast<int>(start & 15)),
           holds(begin < end && from < end * kElementBytes && from + 16 > begin * kElementBytes) {}
 };
+
+/// Copies the piece at a byte of its tensor, whose last one may end before 16 bytes are full.
+template <typename Tensor>
+__device__ __forceinline__ void copy_piece(uint32_t to, const Place<Tensor>& place, int64_t byte) {
+    const int64_t left = place.tensor_bytes - byte;
+    ptx::copy_async_part(to, place.tensor + byte, left < 16 ? static_cast<int>(left) : 16);
+}
 
 /// Copies runs of channels as they lie in memory, the pieces that hold something of them.
 template <typename Tensor>
@@ -63,8 +71,8 @@ __device__ __forceinline__ void copy_channels(uint32_t raw, const Place<Tensor>&
             const int64_t start = column + place.row(at_d, at_h) * row_bytes;
             const Piece piece(number, start, 0, place.channels);
             if (piece.holds && place.has_row(at_d, at_h))
-                ptx::copy_async(raw + (row * kStaged.box.w + at_w) * kStaged.run_bytes() + number * 16,
-                                place.tensor + start + piece.from);
+                copy_piece(raw + (row * kStaged.box.w + at_w) * kStaged.run_bytes() + number * 16, place,
+                           start + piece.from);
         }
     });
 }
@@ -84,7 +92,7 @@ __device__ __forceinline__ void copy_rows(uint32_t raw, const Place<Tensor>& pla
         Piece piece(number, start, begin, end);
         for (int channel = first; channel < place.channels; channel += kSharers<kSlots>) {
             if (!Tensor::kVolumeAligned) piece = Piece(number, start, begin, end);
-            if (piece.holds) ptx::copy_async(to, place.tensor + start + piece.from);
+            if (piece.holds) copy_piece(to, place, start + piece.from);
             start += kSharers<kSlots> * volume_bytes;
             to += kSharers<kSlots> * kRows * kStaged.run_bytes();
         }

@@ -36,16 +36,20 @@ struct Place {
     static constexpr int kAllChannels = kGroups * Tensor::kChannels;
 
     const unsigned char* tensor;
+    int64_t tensor_bytes;
     int64_t first; // the element at voxel 0 of the tile's first channel in this image
     int channels;  // of the tile that exist
     int d, h, w;   // the first voxel
     int extent_d, extent_h, extent_w;
 
-    __device__ __forceinline__ Place(const void* data, const VoxelExtents& extents, int group, int first_channel)
-        : tensor(static_cast<const unsigned char*>(data)), first(group * Tensor::kChannels + first_channel),
+    __device__ __forceinline__ Place(const void* data, int64_t batch, const VoxelExtents& extents, int group,
+                                     int first_channel)
+        : tensor(static_cast<const unsigned char*>(data)), tensor_bytes(0),
+          first(group * Tensor::kChannels + first_channel),
           channels(min(Tensor::kChannels - first_channel, Tensor::kStaged.channels)), d(0), h(0), w(0),
           extent_d(static_cast<int>(extents.d)), extent_h(static_cast<int>(extents.h)),
           extent_w(static_cast<int>(extents.w)) {
+        tensor_bytes = batch * kAllChannels * volume() * kElementBytes;
         if (!kChannelsLast) first *= volume();
     }
 
@@ -104,8 +108,8 @@ struct Tile {
     Place<Dst> dst;
 
     __device__ __forceinline__ Tile(const ReductionArguments& args, const Item& item, const Walk& walk)
-        : src(args.src, args.src_extents, item.group, item.src_first),
-          dst(args.grad_dst, args.dst_extents, item.group, item.dst_first) {
+        : src(args.src, args.batch, args.src_extents, item.group, item.src_first),
+          dst(args.grad_dst, args.batch, args.dst_extents, item.group, item.dst_first) {
         src.go_to_image(walk.image);
         dst.go_to_image(walk.image);
         src.d = walk.d * kBoxD;

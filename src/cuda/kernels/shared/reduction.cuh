@@ -70,6 +70,7 @@ struct ReductionArguments {
     const void* src;
     const void* grad_dst;
     void* sums; ///< grad_weight, or the sums of all splits in fp32
+    int64_t batch;
     VoxelExtents src_extents;
     VoxelExtents dst_extents;
     VoxelExtents tiles; ///< boxes of an image
