@@ -59,10 +59,10 @@ struct InputStaging {
 
     /// Whether TMA goes by a tensor map.
     bool has_map() const { return source != Source::global && source != Source::ranges; }
+    /// Whether a kernel is made for the extents of the input.
+    bool has_whole_rows() const { return source == Source::whole_rows || source == Source::whole_planes; }
     /// Whether warps rearrange planes of a channel.
-    bool has_planes() const {
-        return source == Source::rows || source == Source::whole_rows || source == Source::whole_planes;
-    }
+    bool has_planes() const { return source == Source::rows || has_whole_rows(); }
     void print(Prelude& prelude) const;
 };
 

@@ -115,10 +115,11 @@ bool needs_registers_to_rearrange(const Config& config) {
 
 void set_boxes(Config& config, const Problem& problem, const TapTables& tables) {
     InputStaging& input = config.input;
-    input.box_rows = in_extents(problem)[1];
+    input.box_rows = 1;
     input.boxes = 1;
     if (takes_whole_planes(config, problem, tables)) {
         input.source = Source::whole_planes;
+        input.box_rows = in_extents(problem)[1];
     } else if (takes_ranges(config, problem, tables)) {
         input.source = Source::ranges;
     } else if (config.gathered() && input.source == Source::rows && config.tile.w >= tables.q_count[2] &&
