@@ -26,9 +26,9 @@ Extents whole_strides(const Problem& problem) {
 at::Tensor pytorch_fwd(const Problem& problem, const at::Tensor& src, const at::Tensor& weight,
                        const OptionalTensor& bias, const Epilogue& epilogue, at::TensorList operands,
                        at::Tensor* preactivation) {
-    const at::Tensor sums = at::convolution(src, weight, bias, problem.stride, problem.padding, problem.dilation,
-                                            /*transposed=*/true, problem.output_padding, problem.groups)
-                                .contiguous(format(problem));
+    at::Tensor sums = at::convolution(src, weight, bias, problem.stride, problem.padding, problem.dilation,
+                                      /*transposed=*/true, problem.output_padding, problem.groups)
+                          .contiguous(format(problem));
     if (preactivation != nullptr) *preactivation = sums;
     if (epilogue.steps().empty()) return sums;
     const std::vector<at::Tensor> tensors = operands.vec();

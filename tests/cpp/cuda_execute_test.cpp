@@ -128,7 +128,7 @@ struct Execution {
         Arguments arguments;
         arguments.src = device_src.data();
         arguments.weight = device_weight.data();
-        if (problem.direction == Direction::fwd) arguments.bias = device_bias.data(); // the others read none
+        arguments.bias = device_bias.data();
         arguments.grad_dst = device_grad_dst.data();
         std::vector<std::unique_ptr<Buffer>> device_operands, device_results;
         for (const Tensor& operand : operands) {

@@ -26,10 +26,9 @@ class CellsKernel final : public Kernel {
 public:
     CellsKernel(const Problem& problem, const Epilogue& epilogue, const Device& device, const CellTile& tile)
         : direction_(problem.direction), epilogue_(epilogue), tile_(tile),
-          kernels_(device,
+          kernels_(device, problem.direction,
                    [problem, tile, epilogue](const ResultForm& form) {
-                       // Whatever else the arguments hold: bias and preactivation belong to fwd.
-                       return cells_request(problem, tile, epilogue, is_fwd(problem) ? form : ResultForm{});
+                       return cells_request(problem, tile, epilogue, form);
                    }),
           args_(cells_arguments(problem, tile)), row_bytes_(tile.cell[2] * bytes_per_element(problem.dtype)) {}
 

@@ -25,8 +25,10 @@ class DirectCorrelation final : public Kernel {
 public:
     DirectCorrelation(const Problem& problem, const Epilogue& epilogue, const Device& device)
         : direction_(problem.direction), epilogue_(epilogue),
-          kernels_(device, [problem, epilogue](
-                               const ResultForm& form) { return direct_correlation_request(problem, epilogue, form); }),
+          kernels_(device, problem.direction,
+                   [problem, epilogue](const ResultForm& form) {
+                       return direct_correlation_request(problem, epilogue, form);
+                   }),
           args_(direct_correlation_arguments(problem)), block_(direct_thread_channels(problem)) {}
 
     size_t workspace_bytes() const override { return 0; }

@@ -26,18 +26,19 @@ void LoadedFunction::compile() const {
     cubin_for(device_.sm, write_(), disk_cache());
 }
 
-Specializations::Specializations(const Device& device, const Write& write)
-    : functions_{LoadedFunction(device, [write] { return write({false, false}); }),
-                 LoadedFunction(device, [write] { return write({false, true}); }),
-                 LoadedFunction(device, [write] { return write({true, false}); }),
-                 LoadedFunction(device, [write] { return write({true, true}); })} {}
+Specializations::Specializations(const Device& device, Direction direction, const Write& write)
+    : direction_(direction), functions_{LoadedFunction(device, [write] { return write({false, false}); }),
+                                        LoadedFunction(device, [write] { return write({false, true}); }),
+                                        LoadedFunction(device, [write] { return write({true, false}); }),
+                                        LoadedFunction(device, [write] { return write({true, true}); })} {}
 
 FunctionPtr Specializations::get(const Arguments& arguments, Stream stream) const {
     const size_t index = (arguments.bias != nullptr ? 2U : 0U) + (arguments.preactivation != nullptr ? 1U : 0U);
-    return functions_[index].get(stream);
+    return functions_[direction_ == Direction::fwd ? index : 0].get(stream);
 }
 
 void Specializations::compile(bool saves_preactivation) const {
+    if (direction_ != Direction::fwd) return functions_[0].compile();
     std::vector<std::future<void>> compiling;
     for (size_t index = 0; index < functions_.size(); index += saves_preactivation ? 1 : 2)
         compiling.push_back(std::async([&kernel = functions_[index]] { kernel.compile(); }));

@@ -33,17 +33,19 @@ private:
     mutable std::shared_ptr<KernelSlot> slot_;
 };
 
-/// One kernel specialised for what its arguments ask for: with bias or without, saving the preactivation or not.
+/// One kernel specialised for what its arguments ask for: with bias or without, saving the preactivation or not. Those
+/// are of fwd alone: for another direction there is one kernel, whatever the arguments hold.
 class Specializations {
 public:
     using Write = std::function<KernelRequest(const ResultForm&)>;
-    Specializations(const Device& device, const Write& write);
+    Specializations(const Device& device, Direction direction, const Write& write);
 
     FunctionPtr get(const Arguments& arguments, Stream stream) const;
-    /// Puts the two without preactivation into the disk cache, or all four.
+    /// Puts the two without preactivation into the disk cache, or all that there are.
     void compile(bool saves_preactivation) const;
 
 private:
+    Direction direction_;
     std::array<LoadedFunction, 4> functions_; ///< by 2 · (has bias) + (saves preactivation)
 };
 

@@ -22,7 +22,7 @@ public:
           packed_words_(packed_words(problem, tiling.tables, tiling.config)),
           parcel_(pack_parcel(problem, tiling.config, device)), pack_grid_(pack_grid(parcel_, packed_words_, device)),
           pack_(device, [this] { return pack_request(problem_, tiling_.tables, tiling_.config, parcel_); }),
-          kernels_(device, [this](const ResultForm& form) {
+          kernels_(device, problem.direction, [this](const ResultForm& form) {
               return kernel_request(problem_, tiling_.tables, tiling_.config, epilogue_, form);
           }) {}
 
