@@ -67,7 +67,7 @@ bool is_narrow(const Problem& problem) {
         const double reach = static_cast<double>(problem.src[i]) * static_cast<double>(problem.stride[i]) +
                              static_cast<double>(problem.kernel[i]) * static_cast<double>(problem.dilation[i]) +
                              static_cast<double>(problem.padding[i]);
-        if (reach >= static_cast<double>(kLimit / 2)) return false;
+        if (2 * reach >= static_cast<double>(kLimit)) return false;
     }
     return true;
 }

@@ -72,6 +72,7 @@ std::vector<LoadedKernels::Removed> LoadedKernels::take_least_recent() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (slots_.size() <= most_) return removed;
     std::vector<std::pair<uint64_t, std::shared_ptr<KernelSlot>>> order;
+    order.reserve(slots_.size());
     for (const auto& [key, slot] : slots_) order.emplace_back(slot->use, slot);
     std::sort(order.begin(), order.end());
     for (const auto& [use, slot] : order) {

@@ -182,8 +182,8 @@ std::vector<PrivateFolder::Entry> PrivateFolder::entries() const {
     std::vector<Entry> found;
     if (!exists()) return found;
     // A descriptor of its own, which closedir() closes.
-    const std::unique_ptr<DIR, int (*)(DIR*)> list(
-        fdopendir(openat(folder_.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), closedir);
+    const int own = openat(folder_.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const std::unique_ptr<DIR, int (*)(DIR*)> list(own < 0 ? nullptr : fdopendir(own), closedir);
     if (!list) fail(path_, "cannot be listed");
     while (const dirent* entry = readdir(list.get())) {
         struct stat status{};

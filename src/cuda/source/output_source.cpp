@@ -55,7 +55,7 @@ std::vector<const void*> output_argument(const Epilogue& epilogue, const Argumen
     using Tensors = OutputTensors<void, 1>; // without room for operands, these are appended
     const Tensors tensors = {out, arguments.preactivation, arguments.bias, {}};
     std::vector<const void*> pointers(sizeof tensors / sizeof(void*) - 1);
-    std::memcpy(pointers.data(), &tensors, pointers.size() * sizeof(void*));
+    std::memcpy(static_cast<void*>(pointers.data()), &tensors, pointers.size() * sizeof(void*));
     const size_t room = pointers.size() + static_cast<size_t>(operand_room(epilogue));
     pointers.insert(pointers.end(), arguments.operands.begin(), arguments.operands.end());
     pointers.resize(room);
