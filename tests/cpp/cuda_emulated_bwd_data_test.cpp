@@ -1,7 +1,9 @@
 // bwd_data on tensor cores on the host, without a GPU: exact on small integers.
 #include <gtest/gtest.h>
 
+#include "cuda/tensorcore/families.hpp"
 #include "emulated_tensorcore.hpp"
+#include "problem_file.hpp"
 
 namespace tconv3d::cuda::tensorcore {
 namespace {
@@ -89,6 +91,8 @@ constexpr Case kCases[] = {
      kCut},
     {"n2 ci8 co16 4x5x16 k4 s2 p1 tf32", Kind::gathered, Source::rows, "gathered, slices that stay", kRetained},
     {"n2 ci16 co32 4x5x6 k3 s2 p1 d1x1x2 f16 ndhwc", Kind::gathered, Source::swizzled, "gathered, TMA"},
+    {"n2 ci3 co4 5x5x5 k1 p2 tf32 ndhwc", Kind::gathered, Source::swizzled, "rows longer than what taps reach",
+     kImages},
     {"n3 ci16 co32 4x5x6 k5 s2 p2 bf16 ndhwc", Kind::gathered, Source::swizzled, "the same, images that stay",
      kImages | kRetained},
     {"n3 ci24 co16 3x6x8 k4 s2 p1 bf16 ndhwc", Kind::gathered, Source::swizzled, "images side by side in each row",
@@ -129,6 +133,33 @@ TEST_P(BwdDataEmulated, IsExactOnIntegers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BwdDataEmulated, ::testing::ValuesIn(kCases));
+
+/// Some of the problem file, each in another mode, with the config that they get; TCONV3D_TEST_EVERY=1 takes them all.
+class BwdDataEmulatedFile : public ::testing::TestWithParam<Kind> {};
+
+TEST_P(BwdDataEmulatedFile, IsExactOnIntegers) {
+    constexpr double kMostFlops = 2e7;
+    const Engine engine = GetParam() == Kind::mma ? Engine::mma : Engine::wgmma;
+    const Form form = GetParam() == Kind::gathered ? Form::gathered : Form::streamed;
+    const auto answer = GetParam() == Kind::mma  ? answer_mma
+                        : form == Form::gathered ? answer_gathered
+                                                 : answer_streamed;
+    const std::vector<Problem> problems = testing::listed_problems();
+    size_t sample = static_cast<size_t>(GetParam());
+    for (size_t i = sample; i < problems.size(); i += 3 * testing::sampled_every(), ++sample) {
+        const std::vector<Problem> modes = testing::modes(problems[i]);
+        Problem problem = modes[sample % modes.size()];
+        problem.direction = Direction::bwd_data;
+        const bool small = problem.batch > 0 && problem.flops() < kMostFlops;
+        if (!small || !answer({problem, {}, testing::kHopper}).accepts()) continue;
+        const Tiling tiling = best_tilings(problem, small_hopper(), engine, form, 1).front();
+        const EmulatedTiling emulated(problem, tiling);
+        ASSERT_TRUE(emulated.compile()) << problem.str();
+        EXPECT_TRUE(emulated.execute()) << problem.str() << ": " << tiling.name();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BwdDataEmulatedFile, ::testing::Values(Kind::streamed, Kind::gathered, Kind::mma));
 
 } // namespace
 } // namespace tconv3d::cuda::tensorcore

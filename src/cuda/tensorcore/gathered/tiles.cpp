@@ -74,7 +74,7 @@ int64_t pitch_of(const Config& config, const Problem& problem, const TapTables& 
     const int64_t end = tables.q_count[2] + tables.shift_max[2], left = tables.shift_min[2];
     if (config.plane.tail == 0) return config.tile.w + tables.halo(2);
     const int64_t columns = cuts(in_extents(problem)[2], in_stride(problem)[2]); // of the longest input plane
-    return std::max(end, std::min(columns, end) - left);
+    return std::max({tables.q_count[2], end, std::min(columns, end) - left});
 }
 
 /// Where a vector of two voxels is 4 bytes, lanes exchange theirs if rows are multiples of four, or the tile is one
