@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/reduction/reduction.hpp"
+#include "drawn_problem.hpp"
 #include "emulated.hpp"
 #include "made_up_devices.hpp"
 #include "problem_file.hpp"
@@ -166,6 +167,24 @@ TEST(ReductionEmulated, IsExactOnIntegersForListedProblems) {
     }
     EXPECT_GT(cases.size(), 10U);
     expect_exact(cases);
+}
+
+/// Drawn problems, each with one of its best tiles. TCONV3D_TEST_EVERY=1 takes many more, TCONV3D_TEST_SEED others.
+TEST(ReductionEmulated, IsExactOnIntegersForDrawnProblems) {
+    constexpr size_t kAtOnce = 16, kTiles = 30;
+    Device device = testing::kHopper;
+    device.multiprocessors = 3;
+    testing::Random random(testing::given_seed());
+    std::vector<ToRun> cases;
+    for (size_t left = 96 / testing::sampled_every(); left > 0;) {
+        const std::optional<Problem> problem = testing::drawn_problem(random, Direction::bwd_weight);
+        if (!problem || !answer_reduce({*problem, {}, device, 1}).accepts()) continue;
+        const std::vector<ReductionTile> tiles = best_reduction_tiles(*problem, device, kTiles);
+        cases.push_back({*problem, tiles[random() % tiles.size()]});
+        if (--left > 0 && cases.size() < kAtOnce) continue;
+        expect_exact(cases);
+        cases.clear();
+    }
 }
 
 } // namespace
