@@ -7,6 +7,8 @@
 
 #include "chain.hpp"
 #include "convert.hpp"
+#include "cuda_plans.hpp"
+#include "tensors.hpp"
 
 /// Gradients of every order: the three convolution ops are the derivatives of one another.
 namespace tconv3d::ops {
@@ -39,13 +41,6 @@ at::Tensor in_format(const at::Tensor& grad, bool channels_last) {
     return dense.sym_size(1) == 1 ? dense.squeeze(1).unsqueeze(-1).permute({0, 4, 1, 2, 3}) : dense;
 }
 
-/// One value per channel. PyTorch's sum of halves rounds on its way, so that it is told to sum in fp32.
-at::Tensor sum_of_channels(const at::Tensor& grad) {
-    const at::ScalarType type = grad.scalar_type();
-    const bool is_half = type == at::kBFloat16 || type == at::kHalf;
-    return is_half ? grad.sum({0, 2, 3, 4}, /*keepdim=*/false, at::kFloat).to(type) : grad.sum({0, 2, 3, 4});
-}
-
 /// What Fwd keeps for backward, in the order in which it is saved.
 struct Kept {
     at::Tensor src; ///< undefined where no gradient needs it
@@ -66,19 +61,22 @@ variable_list in_size_of(const at::Tensor& dst, const variable_list& operands) {
     return expanded;
 }
 
-/// `operands` are those that were kept, in the size of grad_dst.
-std::tuple<at::Tensor, variable_list> grad_through_epilogue(const at::Tensor& grad_dst, const Kept& kept,
-                                                            const variable_list& operands, const Geometry& geometry,
-                                                            const std::string& text) {
+/// `operands` are those that were kept, in the size of grad_dst. The gradient of the bias is undefined where it is left
+/// to later.
+EpilogueBwdResults grad_through_epilogue(const at::Tensor& grad_dst, const Kept& kept, const variable_list& operands,
+                                         const Geometry& geometry, const std::string& text, bool needs_bias) {
     if (!at::GradMode::is_enabled()) {
         // An op's tensor must be defined to be traced.
         const at::Tensor saved = kept.saved.defined() ? kept.saved : grad_dst.new_empty({0});
-        return epilogue_bwd(grad_dst, saved, text, operands);
+        const bool with_bias = needs_bias && grad_dst.is_cuda() && takes_gradients();
+        auto [grad, grad_operands, grad_bias] = epilogue_bwd(grad_dst, saved, text, operands, with_bias);
+        return {grad, grad_operands, with_bias ? grad_bias : at::Tensor()};
     }
     // The backward of a backward needs the preactivation with its history.
     const OptionalTensor bias = kept.bias.defined() ? OptionalTensor(kept.bias) : OptionalTensor();
     const at::Tensor preactivation = fwd(kept.src, kept.weight, bias, geometry, "", {});
-    return differentiable_epilogue_bwd(grad_dst, preactivation, parse(text), operands);
+    auto [grad, grad_operands] = differentiable_epilogue_bwd(grad_dst, preactivation, parse(text), operands);
+    return {grad, grad_operands, at::Tensor()};
 }
 
 class Fwd : public torch::autograd::Function<Fwd> {
@@ -119,25 +117,29 @@ public:
         const bool channels_last = ctx->saved_data["channels_last"].toBool();
         // The layout of all gradients follows the call's, whatever layout the incoming one has.
         at::Tensor grad = in_format(grads[0], channels_last);
+        at::Tensor grad_src, grad_weight, grad_bias;
+        const bool needs_bias = has_bias && ctx->needs_input_grad(2);
         variable_list grad_operands;
         if (!text.empty()) {
             const variable_list operands = in_size_of(grad, kept.operands);
-            std::tie(grad, grad_operands) = grad_through_epilogue(grad, kept, operands, geometry, text);
+            std::tie(grad, grad_operands, grad_bias) =
+                grad_through_epilogue(grad, kept, operands, geometry, text, needs_bias);
             for (size_t i = 0; i < grad_operands.size(); ++i)
                 grad_operands[i] = grad_operands[i].sum_to_size_symint(kept.operands[i].sym_sizes());
         }
 
-        at::Tensor grad_src, grad_weight, grad_bias;
-        const bool needs_bias = has_bias && ctx->needs_input_grad(2);
+        const bool lacks_bias = needs_bias && !grad_bias.defined();
         if (ctx->needs_input_grad(0)) grad_src = bwd_data(grad, kept.weight, geometry);
-        if (ctx->needs_input_grad(1))
-            std::tie(grad_weight, grad_bias) =
-                bwd_weight(kept.src, grad, kept.weight.sym_sizes().slice(2), geometry, needs_bias);
-        else if (needs_bias)
+        if (ctx->needs_input_grad(1)) {
+            at::Tensor summed;
+            std::tie(grad_weight, summed) =
+                bwd_weight(kept.src, grad, kept.weight.sym_sizes().slice(2), geometry, lacks_bias);
+            if (lacks_bias) grad_bias = summed;
+        } else if (lacks_bias) {
             grad_bias = sum_of_channels(grad);
+        }
 
-        variable_list result = {grad_src, grad_weight, needs_bias ? grad_bias : at::Tensor(), at::Tensor(),
-                                at::Tensor()};
+        variable_list result = {grad_src, grad_weight, grad_bias, at::Tensor(), at::Tensor()};
         result.insert(result.end(), grad_operands.begin(), grad_operands.end());
         return result;
     }

@@ -89,14 +89,15 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight_cpu(const at::Tensor& src, const a
 }
 
 EpilogueBwdResults epilogue_bwd_cpu(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue_text,
-                                    at::TensorList operands) {
+                                    at::TensorList operands, bool with_bias) {
     const Problem problem = epilogue_problem(grad_dst);
     const Epilogue epilogue = checked_epilogue(epilogue_text, operands, problem, grad_dst);
     check_saved(saved, epilogue, grad_dst);
     const EpilogueBwdTensors tensors(problem, epilogue, grad_dst, saved, operands, /*alignment=*/1);
     TorchExecutor executor;
     tconv3d::epilogue_bwd(problem, epilogue, tensors.pointers(), executor);
-    return tensors.results();
+    const at::Tensor& grad = tensors.grad_preactivation();
+    return {grad, tensors.grad_operands(), with_bias ? sum_of_channels(grad) : nothing(grad)};
 }
 
 } // namespace

@@ -214,14 +214,16 @@ WeightGradients bwd_weight_cuda(const at::Tensor& src, const at::Tensor& grad_ds
 }
 
 EpilogueBwdResults epilogue_bwd_cuda(const at::Tensor& grad_dst, const at::Tensor& saved, Text text,
-                                     at::TensorList operands) {
+                                     at::TensorList operands, bool with_bias) {
     const c10::DeviceGuard guard(grad_dst.device());
     const Epilogue epilogue = checked_epilogue(text, operands, epilogue_problem(grad_dst), grad_dst);
     check_saved(saved, epilogue, grad_dst);
     if (takes_gradients()) {
-        if (const auto results = planned_epilogue_bwd(grad_dst, saved, epilogue, text, operands)) return *results;
+        const auto results = planned_epilogue_bwd(grad_dst, saved, epilogue, text, operands, with_bias);
+        if (results) return *results;
     }
-    return chain_bwd(grad_dst, saved, epilogue, operands);
+    auto [grad, grad_operands] = chain_bwd(grad_dst, saved, epilogue, operands);
+    return {grad, grad_operands, with_bias ? sum_of_channels(grad) : nothing(grad)};
 }
 
 } // namespace

@@ -113,7 +113,8 @@ void cuda_model_compile(Text problem, Text epilogue, Text gpu, int64_t multiproc
         const Epilogue chain = Epilogue::parse(view(epilogue));
         const cuda::Device device = model(gpu, multiprocessors);
         cuda::Plan(parsed, chain, device).compile();
-        if (!chain.empty() && takes_gradients()) cuda::EpilogueBwd(parsed, chain, device).compile();
+        if (chain.empty() || !takes_gradients()) return;
+        for (const bool with_bias : {false, true}) cuda::EpilogueBwd(parsed, chain, device, with_bias).compile();
     });
 }
 

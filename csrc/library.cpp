@@ -22,10 +22,11 @@ TORCH_LIBRARY(tconv3d, m) {
     m.def("bwd_weight(Tensor src, Tensor grad_dst, SymInt[3] kernel, int[3] stride, int[3] padding, "
           "int[3] output_padding, int groups, int[3] dilation, bool with_bias) "
           "-> (Tensor grad_weight, Tensor grad_bias)");
-    // `saved` is dst or the preactivation, as fwd_saved and Epilogue::saved() say.
-    m.def("epilogue_bwd(Tensor grad_dst, Tensor saved, str epilogue) -> Tensor grad_preactivation");
-    m.def("epilogue_bwd.operands(Tensor grad_dst, Tensor saved, str epilogue, Tensor[] operands) "
-          "-> (Tensor grad_preactivation, Tensor[] grad_operands)");
+    // `saved` is dst or the preactivation, as fwd_saved and Epilogue::saved() say; grad_bias as above.
+    m.def("epilogue_bwd(Tensor grad_dst, Tensor saved, str epilogue, bool with_bias=False) "
+          "-> (Tensor grad_preactivation, Tensor grad_bias)");
+    m.def("epilogue_bwd.operands(Tensor grad_dst, Tensor saved, str epilogue, Tensor[] operands, bool with_bias=False) "
+          "-> (Tensor grad_preactivation, Tensor[] grad_operands, Tensor grad_bias)");
 
     m.def("explain(str problem, str epilogue) -> str");
     m.def("machine() -> str");

@@ -96,8 +96,8 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight_meta(const at::Tensor& src, const 
             with_bias ? make_symbolic(SymSizes{dst_channels}, src, at::MemoryFormat::Contiguous) : nothing(src)};
 }
 
-std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_meta(const at::Tensor& grad_dst, const at::Tensor& saved,
-                                                                  Text epilogue_text, at::TensorList operands) {
+EpilogueBwdResults epilogue_bwd_meta(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue_text,
+                                     at::TensorList operands, bool with_bias) {
     if (have_known_sizes({grad_dst, saved}) && have_known_sizes(operands)) {
         const Epilogue epilogue = checked_epilogue(epilogue_text, operands, epilogue_problem(grad_dst), grad_dst);
         check_saved(saved, epilogue, grad_dst);
@@ -109,7 +109,9 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd_meta(const at::Tens
         grad_operands.push_back(
             at::empty_like(operand, operand.options().memory_format(residual ? format : at::MemoryFormat::Contiguous)));
     }
-    return {at::empty_like(grad_dst, grad_dst.options().memory_format(format)), grad_operands};
+    const SymSizes channels = {grad_dst.sym_size(1)};
+    return {at::empty_like(grad_dst, grad_dst.options().memory_format(format)), grad_operands,
+            with_bias ? make_symbolic(channels, grad_dst, at::MemoryFormat::Contiguous) : nothing(grad_dst)};
 }
 
 } // namespace

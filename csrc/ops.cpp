@@ -24,9 +24,8 @@ using BwdData = at::Tensor(const at::Tensor&, const at::Tensor&, at::IntArrayRef
 using BwdWeight = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&, c10::SymIntArrayRef,
                                                      at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t,
                                                      at::IntArrayRef, bool);
-using EpilogueBwd = at::Tensor(const at::Tensor&, const at::Tensor&, Text);
-using EpilogueBwdOperands = std::tuple<at::Tensor, std::vector<at::Tensor>>(const at::Tensor&, const at::Tensor&, Text,
-                                                                            at::TensorList);
+using EpilogueBwd = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&, Text, bool);
+using EpilogueBwdOperands = EpilogueBwdResults(const at::Tensor&, const at::Tensor&, Text, at::TensorList, bool);
 
 /// The overloads of fwd or fwd_saved; the operands decide between them.
 template <typename Result>
@@ -123,12 +122,13 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight(const at::Tensor& src, const at::T
                    geometry.dilation, with_bias);
 }
 
-std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd(const at::Tensor& grad_dst, const at::Tensor& saved,
-                                                             Text epilogue, at::TensorList operands) {
+EpilogueBwdResults epilogue_bwd(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue,
+                                at::TensorList operands, bool with_bias) {
     static const auto op = find<EpilogueBwd>("tconv3d::epilogue_bwd");
     static const auto with_operands = find<EpilogueBwdOperands>("tconv3d::epilogue_bwd", "operands");
-    if (operands.empty()) return {op.call(grad_dst, saved, epilogue), {}};
-    return with_operands.call(grad_dst, saved, epilogue, operands);
+    if (!operands.empty()) return with_operands.call(grad_dst, saved, epilogue, operands, with_bias);
+    auto [grad_preactivation, grad_bias] = op.call(grad_dst, saved, epilogue, with_bias);
+    return {grad_preactivation, {}, grad_bias};
 }
 
 } // namespace tconv3d::ops

@@ -52,8 +52,11 @@ std::tuple<at::Tensor, at::Tensor> fwd_saved(const at::Tensor& src, const at::Te
 at::Tensor bwd_data(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry);
 std::tuple<at::Tensor, at::Tensor> bwd_weight(const at::Tensor& src, const at::Tensor& grad_dst,
                                               c10::SymIntArrayRef kernel, const Geometry& geometry, bool with_bias);
-std::tuple<at::Tensor, std::vector<at::Tensor>> epilogue_bwd(const at::Tensor& grad_dst, const at::Tensor& saved,
-                                                             Text epilogue, at::TensorList operands);
+/// The gradients of the preactivation, of the operands and of the bias; the last has no elements unless it is asked
+/// for.
+using EpilogueBwdResults = std::tuple<at::Tensor, std::vector<at::Tensor>, at::Tensor>;
+EpilogueBwdResults epilogue_bwd(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue,
+                                at::TensorList operands, bool with_bias);
 
 /// The core's message with PyTorch's names of the arguments: input for src, output for dst.
 std::string in_pytorch_words(const std::string& message);
@@ -105,14 +108,17 @@ auto bwd_weight_kernel(const at::Tensor& src, const at::Tensor& grad_dst, Sizes 
 }
 
 template <auto kernel>
-auto epilogue_bwd_operands_kernel(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue,
-                                  at::TensorList operands) {
-    return translating_errors([&] { return kernel(grad_dst, saved, epilogue, operands); });
+EpilogueBwdResults epilogue_bwd_operands_kernel(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue,
+                                                at::TensorList operands, bool with_bias) {
+    return translating_errors([&] { return kernel(grad_dst, saved, epilogue, operands, with_bias); });
 }
 
 template <auto kernel>
-at::Tensor epilogue_bwd_kernel(const at::Tensor& grad_dst, const at::Tensor& saved, Text epilogue) {
-    return std::get<0>(epilogue_bwd_operands_kernel<kernel>(grad_dst, saved, epilogue, {}));
+std::tuple<at::Tensor, at::Tensor> epilogue_bwd_kernel(const at::Tensor& grad_dst, const at::Tensor& saved,
+                                                       Text epilogue, bool with_bias) {
+    auto [grad_preactivation, grad_operands, grad_bias] =
+        epilogue_bwd_operands_kernel<kernel>(grad_dst, saved, epilogue, {}, with_bias);
+    return {grad_preactivation, grad_bias};
 }
 
 // Both overloads of an op that takes operands.

@@ -34,6 +34,12 @@ at::Tensor aligned(const at::Tensor& dense, uintptr_t alignment) {
     return reinterpret_cast<uintptr_t>(dense.data_ptr()) % alignment == 0 ? dense : dense.clone();
 }
 
+at::Tensor sum_of_channels(const at::Tensor& grad) {
+    const at::ScalarType type = grad.scalar_type();
+    const bool is_half = type == at::kBFloat16 || type == at::kHalf;
+    return is_half ? grad.sum({0, 2, 3, 4}, /*keepdim=*/false, at::kFloat).to(type) : grad.sum({0, 2, 3, 4});
+}
+
 EpilogueBwdTensors::EpilogueBwdTensors(const Problem& problem, const Epilogue& epilogue, const at::Tensor& grad_dst,
                                        const at::Tensor& saved, at::TensorList operands, uintptr_t alignment)
     : grad_dst_(aligned(grad_dst.contiguous(format(problem)), alignment)), operands_(dense(operands, problem)),

@@ -25,8 +25,8 @@ std::vector<const void*> pointers(const std::vector<at::Tensor>& tensors);
 /// A dense tensor that begins at a multiple of that many bytes; a view may begin anywhere.
 at::Tensor aligned(const at::Tensor& dense, uintptr_t alignment);
 
-/// The gradients of the preactivation and of the operands.
-using EpilogueBwdResults = std::tuple<at::Tensor, std::vector<at::Tensor>>;
+/// One value per channel. PyTorch's sum of halves rounds on its way, so that it is told to sum in fp32.
+at::Tensor sum_of_channels(const at::Tensor& grad);
 
 /// The tensors of an epilogue's backward as the core takes them, and new ones for what it writes.
 class EpilogueBwdTensors {
@@ -35,7 +35,8 @@ public:
                        const at::Tensor& saved, at::TensorList operands, uintptr_t alignment);
 
     const EpilogueGradients& pointers() const { return pointers_; }
-    EpilogueBwdResults results() const { return {grad_preactivation_, grad_operands_}; }
+    const at::Tensor& grad_preactivation() const { return grad_preactivation_; }
+    const std::vector<at::Tensor>& grad_operands() const { return grad_operands_; }
 
 private:
     at::Tensor grad_dst_;

@@ -22,7 +22,7 @@ TEST_F(EpilogueBwdCompile, TakesEveryStepInEveryDtype) {
         for (const Layout layout : {Layout::ncdhw, Layout::ndhwc}) {
             const Problem problem = problem_of(dtype, layout);
             const Compiled compiled =
-                compile_for(80, epilogue_bwd_request(problem, Epilogue::parse(testing::kEveryStep)));
+                compile_for(80, epilogue_bwd_request(problem, Epilogue::parse(testing::kEveryStep), true));
             EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << problem.str() << "\n" << compiled.log;
         }
 }
@@ -32,7 +32,7 @@ TEST_F(EpilogueBwdCompile, KeepsUsualChainsInRegisters) {
         for (const char* chain : {"", "add(1) div(2)", "relu", "silu", "mish", "residual_add relu",
                                   "channel_mul channel_add leaky_relu(0.1)", "channel_mul gelu residual_mul"}) {
             const Problem problem = problem_of(dtype, Layout::ndhwc);
-            const Compiled compiled = compile_for(90, epilogue_bwd_request(problem, Epilogue::parse(chain)));
+            const Compiled compiled = compile_for(90, epilogue_bwd_request(problem, Epilogue::parse(chain), false));
             EXPECT_EQ(compiled.spill_bytes, 0)
                 << problem.str() << " " << chain << ", " << compiled.registers << " registers";
             EXPECT_EQ(compiled.local_bytes, 0) << problem.str() << " " << chain << ": an array is not in registers";
@@ -50,7 +50,7 @@ TEST_F(EpilogueBwdCompile, TakesLessThanThreeSecondsForLongChains) {
          {testing::repeated("mish", 8), testing::repeated("mish", 16), testing::repeated("channel_mul mish", 6),
           testing::repeated("mish softplus div(3) elu(2)", 50), testing::repeated("gelu residual_mul", 30)}) {
         const double start = testing::cpu_seconds();
-        compile_for(90, epilogue_bwd_request(problem_of(DType::bf16, Layout::ndhwc), Epilogue::parse(chain)));
+        compile_for(90, epilogue_bwd_request(problem_of(DType::bf16, Layout::ndhwc), Epilogue::parse(chain), false));
         EXPECT_LT(testing::cpu_seconds() - start, kMostSeconds) << chain;
     }
 }

@@ -62,7 +62,7 @@ std::set<std::string> printed_names() {
             const tensorcore::PackParcel parcel = tensorcore::pack_parcel(problem, config, kHopper);
             add_names(names, tensorcore::pack_request(problem, tables, config, parcel).prelude);
         }
-        add_names(names, epilogue_bwd_request(problem, Epilogue::parse("channel_mul relu")).prelude);
+        add_names(names, epilogue_bwd_request(problem, Epilogue::parse("channel_mul relu"), true).prelude);
         add_names(names, epilogue_bwd_sums_request(problem).prelude);
         for (const Direction direction : {Direction::fwd, Direction::bwd_data, Direction::bwd_weight}) {
             Problem directed = problem;

@@ -21,6 +21,16 @@ std::string bytes_of(const Tensor& tensor, DType dtype) {
            std::string(static_cast<const char*>(tensor.data()), static_cast<size_t>(count * bytes_per_element(dtype)));
 }
 
+/// What the gradient of the bias must be: the sums of channels.
+Tensor bias_gradient(const EpilogueBwdCase& one) {
+    std::vector<double> sums(static_cast<size_t>(one.problem.dst_channels));
+    for (int64_t i = 0; i < one.grad_preactivation.count(); ++i)
+        sums[static_cast<size_t>(one.channel(i))] += one.grad_preactivation.at(i);
+    Tensor gradient(one.problem.dtype, one.problem.dst_channels);
+    for (int64_t i = 0; i < gradient.count(); ++i) gradient.set(i, sums[static_cast<size_t>(i)]);
+    return gradient;
+}
+
 /// The tensors of a case, then what the CPU makes of them.
 std::string file_of(EpilogueBwdCase& one) {
     SerialExecutor executor;
@@ -30,21 +40,22 @@ std::string file_of(EpilogueBwdCase& one) {
     for (const Tensor& operand : one.operands) bytes += bytes_of(operand, dtype);
     bytes += bytes_of(one.grad_preactivation, dtype);
     for (const Tensor& gradient : one.grad_operands) bytes += bytes_of(gradient, dtype);
-    return bytes;
+    return bytes + bytes_of(bias_gradient(one), dtype);
 }
 
 /// One chain in a namespace of its own, with its kernels: is_right() runs it.
-std::string case_source(const EpilogueBwdCase& one, const std::string& number, double tolerance) {
-    const KernelRequest packs = epilogue_bwd_request(one.problem, one.epilogue);
+std::string case_source(const EpilogueBwdCase& one, const std::string& number, double tolerance, bool with_bias) {
+    const KernelRequest packs = epilogue_bwd_request(one.problem, one.epilogue, with_bias);
     const KernelRequest sums = epilogue_bwd_sums_request(one.problem);
-    const EpilogueBwdArguments args = epilogue_bwd_arguments(one.problem, one.epilogue);
-    const EpilogueBwd kernel(one.problem, one.epilogue, {});
+    const EpilogueBwdArguments args = epilogue_bwd_arguments(one.problem, one.epilogue, with_bias);
+    const EpilogueBwd kernel(one.problem, one.epilogue, {}, with_bias);
     const auto renamed = [&](const KernelRequest& request) {
         return "#define " + request.entry + " " + request.entry + "_" + number + "\n#include \"" + request.file +
                "\"\n#undef " + request.entry + "\n";
     };
     return "namespace case_" + number + " {\n" + packs.prelude + renamed(packs) + "namespace sums {\n" + sums.prelude +
            renamed(sums) + "}\n" + testing::arguments_source(args) +
+           testing::constant("kChannels", one.problem.dst_channels) +
            testing::constant("kPartials", static_cast<int64_t>(kernel.workspace_bytes() / sizeof(double))) +
            "constexpr double kTolerance = " + shortest(tolerance) + ";\nconstexpr char kFile[] = \"case_" + number +
            "\";\n#define KERNEL_ENTRY " + packs.entry + "_" + number + "\n#define SUMS_ENTRY " + sums.entry + "_" +
@@ -52,14 +63,14 @@ std::string case_source(const EpilogueBwdCase& one, const std::string& number, d
 }
 
 /// All cases in one program: most of the time of one goes into headers.
-void expect_right(std::vector<EpilogueBwdCase>& cases, const std::vector<double>& tolerances) {
+void expect_right(std::vector<EpilogueBwdCase>& cases, const std::vector<double>& tolerances, bool with_bias = false) {
     const testing::Emulator emulator;
     emulator.allow_again("finish/thread_sums.cuh");
     std::string sources, calls;
     for (size_t i = 0; i < cases.size(); ++i) {
         const std::string number = std::to_string(i);
         emulator.write("case_" + number, file_of(cases[i]));
-        sources += case_source(cases[i], number, tolerances[i]);
+        sources += case_source(cases[i], number, tolerances[i], with_bias);
         calls += "    if (!case_" + number + "::is_right()) wrong += std::printf(\"" + cases[i].problem.str() + " " +
                  cases[i].epilogue.str().substr(0, 80) + "\\n\");\n";
     }
@@ -101,7 +112,7 @@ TEST_P(EpilogueBwdEmulated, IsExactOnIntegers) {
         integers(one.preactivation);
         for (Tensor& operand : one.operands) integers(operand);
     }
-    expect_right(cases, std::vector<double>(cases.size(), 0));
+    for (const bool with_bias : {false, true}) expect_right(cases, std::vector<double>(cases.size(), 0), with_bias);
 }
 
 /// Each step by itself, and with its output saved where it may be; then longer chains, the last of which are called.
@@ -177,18 +188,20 @@ TEST(CudaEpilogueBwd, CutsTensorsOfAnySize) {
     const Epilogue channels = Epilogue::parse("channel_add"), plain = Epilogue::parse("relu");
     for (const Layout layout : {Layout::ncdhw, Layout::ndhwc}) {
         const Problem large = problem_of("n64 co96 256x256x256", DType::bf16, layout);
-        const EpilogueBwdArguments args = epilogue_bwd_arguments(large, channels);
+        const EpilogueBwdArguments args = epilogue_bwd_arguments(large, channels, false);
         EXPECT_EQ(args.channels, 96);
         const int64_t slot_elements = args.chunk * (layout == Layout::ncdhw ? 96 : args.places);
         EXPECT_GE(args.slots * slot_elements, large.dst_elements());
         EXPECT_LT((args.slots - 1) * slot_elements, large.dst_elements());
-        EXPECT_EQ(EpilogueBwd(large, channels, {}).workspace_bytes(),
+        EXPECT_EQ(EpilogueBwd(large, channels, {}, false).workspace_bytes(),
                   static_cast<size_t>(args.slots * args.places) * sizeof(double));
-        EXPECT_EQ(epilogue_bwd_arguments(large, plain).length, large.dst_elements()) << "one plane";
-        EXPECT_EQ(EpilogueBwd(large, plain, {}).workspace_bytes(), 0U);
+        EXPECT_EQ(epilogue_bwd_arguments(large, plain, false).length, large.dst_elements()) << "one plane";
+        EXPECT_EQ(EpilogueBwd(large, plain, {}, false).workspace_bytes(), 0U);
+        EXPECT_EQ(EpilogueBwd(large, plain, {}, true).workspace_bytes(),
+                  EpilogueBwd(large, channels, {}, false).workspace_bytes());
     }
-    EXPECT_EQ(epilogue_bwd_arguments(problem_of("co6 8", DType::f32, Layout::ndhwc), channels).places, 12);
-    EXPECT_EQ(epilogue_bwd_arguments(problem_of("co7 8", DType::bf16, Layout::ndhwc), channels).places, 56);
+    EXPECT_EQ(epilogue_bwd_arguments(problem_of("co6 8", DType::f32, Layout::ndhwc), channels, false).places, 12);
+    EXPECT_EQ(epilogue_bwd_arguments(problem_of("co7 8", DType::bf16, Layout::ndhwc), channels, false).places, 56);
 }
 
 } // namespace

@@ -255,7 +255,7 @@ TEST(MadeUpGpuDeathTest, GradientsGoTheSameWay) {
 }
 
 /// The files of the kernels that the epilogue's backward launches, or that its failure names.
-std::string launched_for(const char* line, const char* chain) {
+std::string launched_for(const char* line, const char* chain, bool with_bias = false) {
     alignas(256) static unsigned char memory[256]; // no kernel runs
     const Epilogue epilogue = Epilogue::parse(chain);
     EpilogueGradients gradients;
@@ -264,7 +264,7 @@ std::string launched_for(const char* line, const char* chain) {
     gradients.grad_operands.assign(gradients.operands.size(), memory);
     gpu().launched.clear();
     try {
-        EpilogueBwd(Problem::parse(line), epilogue, device(0)).execute(gradients, kStream, memory);
+        EpilogueBwd(Problem::parse(line), epilogue, device(0), with_bias).execute(gradients, memory, kStream, memory);
     } catch (const KernelFailure& failure) {
         EXPECT_TRUE(contains(failure.what(), "epilogue_bwd_sums.cuh cannot be loaded")) << failure.what();
         return "none of " + std::to_string(gpu().launched.size());
@@ -277,17 +277,18 @@ std::string launched_for(const char* line, const char* chain) {
 
 void run_an_epilogue_backward() {
     EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1", "relu"), " packs");
+    EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1", "relu", true), " packs sums");
     EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1", "channel_mul relu residual_add channel_add"), " packs sums sums");
     EXPECT_EQ(launched_for("n0 ci1 co3 4x4x4 k1", "relu"), "");
     EXPECT_EQ(launched_for("n0 ci1 co3 4x4x4 k1", "channel_mul"), " sums") << "the sum of nothing is written";
     EpilogueGradients gradients;
     gradients.operands = {&gradients};
     gradients.grad_dst = gradients.saved = gradients.grad_preactivation = reinterpret_cast<char*>(16);
-    const EpilogueBwd kernel(Problem::parse("n2 ci1 co3 4x4x4 k1"), Epilogue::parse("channel_mul"), device(0));
-    EXPECT_EQ(message_of([&] { kernel.execute(gradients, kStream, nullptr); }),
+    const EpilogueBwd kernel(Problem::parse("n2 ci1 co3 4x4x4 k1"), Epilogue::parse("channel_mul"), device(0), false);
+    EXPECT_EQ(message_of([&] { kernel.execute(gradients, nullptr, kStream, nullptr); }),
               "epilogue_bwd needs a workspace, got a null pointer");
     gradients.saved = reinterpret_cast<char*>(24);
-    EXPECT_TRUE(contains(message_of([&] { kernel.execute(gradients, kStream, nullptr); }), "saved"));
+    EXPECT_TRUE(contains(message_of([&] { kernel.execute(gradients, nullptr, kStream, nullptr); }), "saved"));
     gpu().not_loaded = "epilogue_bwd_sums.cuh";
     EXPECT_EQ(launched_for("n2 ci1 co3 4x4x4 k1 bf16", "channel_mul"), "none of 0");
 }

@@ -197,7 +197,7 @@ def test_parts_without_a_derivative_say_so(op: str) -> None:
     if op == "fwd_saved":
         result = torch.ops.tconv3d.fwd_saved(src, weight, None, [1] * 3, [0] * 3, [0] * 3, 1, [1] * 3, "silu")[0]
     else:
-        result = torch.ops.tconv3d.epilogue_bwd(src, src.detach(), "silu")
+        result = torch.ops.tconv3d.epilogue_bwd(src, src.detach(), "silu")[0]
     with pytest.raises(RuntimeError):
         result.sum().backward()
 

@@ -89,13 +89,20 @@ def test_the_epilogues_backward_in_one_pass(name: str, layout: str, monkeypatch:
         grad_dst, saved = (torch.randn(shape).to(dtype).contiguous(memory_format=LAYOUTS[layout]) for _ in range(2))
         expected, *runs = (
             torch.ops.tconv3d.epilogue_bwd.operands(
-                grad_dst.to(device), saved.to(device), epilogue.text, [each.to(device) for each in epilogue.operands]
+                grad_dst.to(device),
+                saved.to(device),
+                epilogue.text,
+                [each.to(device) for each in epilogue.operands],
+                True,
             )
             for device in ("cpu", "cuda", "cuda")
         )
-        first, second = ([grad_preactivation, *grads] for grad_preactivation, grads in runs)
+        first, second = ([grad_preactivation, *grads, grad_bias] for grad_preactivation, grads, grad_bias in runs)
         assert all(torch.equal(one, other) for one, other in zip(first, second))
-        for got, want in zip(first, [expected[0], *expected[1]]):
+        # The CPU sums the rounded gradients here, the GPU those before their rounding: compare with the exact sums.
+        exact_bias = expected[0].double().sum((0, 2, 3, 4)) if dtype == torch.float64 else None
+        wanted = [expected[0], *expected[1], *([exact_bias] if exact_bias is not None else [])]
+        for got, want in zip(first, wanted):
             assert got.stride() == want.stride()
             error = (got.cpu().double() - want.double()).norm() / want.double().norm().clamp(min=1e-30)
             assert error < 8 * torch.finfo(dtype).eps, f"{name} {dtype} {shape}: {error:.1e}"

@@ -98,7 +98,7 @@ def _fwd_calls(problem: Problem, epilogue: str) -> list[Callable[[], Any]]:
         calls += [partial(ops.fwd, *arguments), partial(ops.fwd_saved, *arguments)]
     if epilogue:
         dst = ops.fwd(src, weight, None, *parameters(problem), "")
-        calls.append(partial(ops.epilogue_bwd, dst, dst, epilogue, operands))
+        calls += [partial(ops.epilogue_bwd, dst, dst, epilogue, operands, with_bias) for with_bias in (False, True)]
     return calls
 
 

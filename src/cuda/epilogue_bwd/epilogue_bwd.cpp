@@ -28,14 +28,15 @@ std::vector<int64_t> operand_sums(const Epilogue& epilogue) {
     return sums;
 }
 
-int64_t sum_count(const Epilogue& epilogue) {
+/// With the bias's, which is the last.
+int64_t sum_count(const Epilogue& epilogue, bool with_bias) {
     const std::vector<int64_t> sums = operand_sums(epilogue);
-    return std::count_if(sums.begin(), sums.end(), [](int64_t sum) { return sum >= 0; });
+    return std::count_if(sums.begin(), sums.end(), [](int64_t sum) { return sum >= 0; }) + (with_bias ? 1 : 0);
 }
 
-/// Whether channels lie side by side in a pack. Where no step asks for the channel, all elements are alike.
-bool has_columns(const Problem& problem, const Epilogue& epilogue) {
-    return problem.channels_last() && sum_count(epilogue) > 0;
+/// Whether channels lie side by side in a pack. Where nobody asks for the channel, all elements are alike.
+bool has_columns(const Problem& problem, const Epilogue& epilogue, bool with_bias) {
+    return problem.channels_last() && sum_count(epilogue, with_bias) > 0;
 }
 
 size_t operand_room(const Epilogue& epilogue) {
@@ -89,9 +90,9 @@ EpilogueBwdArguments column_arguments(const Problem& problem) {
 
 } // namespace
 
-EpilogueBwdArguments epilogue_bwd_arguments(const Problem& problem, const Epilogue& epilogue) {
-    return has_columns(problem, epilogue) ? column_arguments(problem)
-                                          : planar_arguments(problem, sum_count(epilogue) > 0);
+EpilogueBwdArguments epilogue_bwd_arguments(const Problem& problem, const Epilogue& epilogue, bool with_bias) {
+    return has_columns(problem, epilogue, with_bias) ? column_arguments(problem)
+                                                     : planar_arguments(problem, sum_count(epilogue, with_bias) > 0);
 }
 
 std::vector<const void*> epilogue_bwd_tensors(const Epilogue& epilogue, const EpilogueGradients& gradients) {
@@ -106,16 +107,17 @@ std::vector<const void*> epilogue_bwd_tensors(const Epilogue& epilogue, const Ep
     return pointers;
 }
 
-KernelRequest epilogue_bwd_request(const Problem& problem, const Epilogue& epilogue) {
+KernelRequest epilogue_bwd_request(const Problem& problem, const Epilogue& epilogue, bool with_bias) {
     const std::string prelude = Prelude()
                                     .add("#include \"finish/step_derivatives.cuh\"\n")
                                     .add(element_types(problem))
-                                    .flag("kChannelsLast", has_columns(problem, epilogue))
+                                    .flag("kChannelsLast", has_columns(problem, epilogue, with_bias))
                                     .flag("kReadsSaved", epilogue.saved() != Saved::nothing)
                                     .constant("kOperands", epilogue.operand_count())
                                     .constant("kOperandRoom", static_cast<int64_t>(operand_room(epilogue)))
                                     .array("kOperandSum", operand_sums(epilogue))
-                                    .constant("kSums", sum_count(epilogue))
+                                    .constant("kSums", sum_count(epilogue, with_bias))
+                                    .flag("kSumsBias", with_bias)
                                     .flag("kCallsEpilogue", calls_epilogue_bwd(epilogue, pack_width(problem)))
                                     .constant("kThreads", kEpilogueBwdThreads)
                                     .add(epilogue_bwd_source(epilogue, problem.dtype))
@@ -129,22 +131,28 @@ KernelRequest epilogue_bwd_sums_request(const Problem& problem) {
             0};
 }
 
-EpilogueBwd::EpilogueBwd(const Problem& problem, const Epilogue& epilogue, const Device& device)
-    : problem_(problem), epilogue_(epilogue), args_(epilogue_bwd_arguments(problem, epilogue)),
-      packs_(device, [problem, epilogue] { return epilogue_bwd_request(problem, epilogue); }),
+EpilogueBwd::EpilogueBwd(const Problem& problem, const Epilogue& epilogue, const Device& device, bool with_bias)
+    : problem_(problem), epilogue_(epilogue), with_bias_(with_bias),
+      args_(epilogue_bwd_arguments(problem, epilogue, with_bias)),
+      packs_(device, [problem, epilogue, with_bias] { return epilogue_bwd_request(problem, epilogue, with_bias); }),
       sums_(device, [problem] { return epilogue_bwd_sums_request(problem); }) {}
 
-size_t EpilogueBwd::workspace_bytes() const {
-    return static_cast<size_t>(sum_count(epilogue_) * args_.slots * args_.places) * sizeof(double);
+int64_t EpilogueBwd::sums() const {
+    return sum_count(epilogue_, with_bias_);
 }
 
-void EpilogueBwd::execute(const EpilogueGradients& gradients, void* stream, void* workspace) const {
+size_t EpilogueBwd::workspace_bytes() const {
+    return static_cast<size_t>(sums() * args_.slots * args_.places) * sizeof(double);
+}
+
+void EpilogueBwd::execute(const EpilogueGradients& gradients, void* grad_bias, void* stream, void* workspace) const {
     require_epilogue_gradients(problem_, epilogue_, gradients);
     require_aligned_tensors(problem_, epilogue_, gradients);
+    if (with_bias_) require_present(grad_bias, "grad_bias", "epilogue_bwd");
     if (workspace_bytes() > 0) require_present(workspace, "a workspace", "epilogue_bwd");
     // Both are loaded, or none is launched.
     const FunctionPtr packs = packs_.get(stream);
-    const FunctionPtr sums = sum_count(epilogue_) > 0 ? sums_.get(stream) : nullptr;
+    const FunctionPtr adds = sums() > 0 ? sums_.get(stream) : nullptr;
     EpilogueBwdArguments args = args_;
     args.partials = static_cast<double*>(workspace);
     if (args.items > 0) {
@@ -152,26 +160,26 @@ void EpilogueBwd::execute(const EpilogueGradients& gradients, void* stream, void
         std::array<void*, 2> kernel_arguments = {&args, static_cast<void*>(tensors.data())};
         launch(*packs, {std::min(args.items, kMostBlocks)}, {kEpilogueBwdThreads}, kernel_arguments.data(), stream);
     }
-    if (sums) add_partials(*sums, gradients, args.partials, stream);
+    if (!adds) return;
+    const std::vector<int64_t> of_operands = operand_sums(epilogue_);
+    for (size_t operand = 0; operand < gradients.grad_operands.size(); ++operand)
+        if (of_operands[operand] >= 0)
+            add_partials(*adds, of_operands[operand], gradients.grad_operands[operand], args.partials, stream);
+    if (with_bias_) add_partials(*adds, sums() - 1, grad_bias, args.partials, stream);
 }
 
-void EpilogueBwd::add_partials(const Function& function, const EpilogueGradients& gradients, const double* partials,
+void EpilogueBwd::add_partials(const Function& function, int64_t sum, void* gradient, const double* partials,
                                void* stream) const {
-    const std::vector<int64_t> sums = operand_sums(epilogue_);
-    for (size_t operand = 0; operand < gradients.grad_operands.size(); ++operand) {
-        if (sums[operand] < 0 || gradients.grad_operands[operand] == nullptr) continue;
-        EpilogueBwdSumsArguments args = {partials + sums[operand] * args_.slots * args_.places,
-                                         gradients.grad_operands[operand], args_.channels,
-                                         args_.slots * (args_.places / args_.channels)};
-        std::array<void*, 1> kernel_arguments = {&args};
-        launch(function, {std::min(args.channels, kMostBlocks)}, {kEpilogueBwdThreads}, kernel_arguments.data(),
-               stream);
-    }
+    if (gradient == nullptr) return;
+    EpilogueBwdSumsArguments args = {partials + sum * args_.slots * args_.places, gradient, args_.channels,
+                                     args_.slots * (args_.places / args_.channels)};
+    std::array<void*, 1> kernel_arguments = {&args};
+    launch(function, {std::min(args.channels, kMostBlocks)}, {kEpilogueBwdThreads}, kernel_arguments.data(), stream);
 }
 
 void EpilogueBwd::compile() const {
     packs_.compile();
-    if (sum_count(epilogue_) > 0) sums_.compile();
+    if (sums() > 0) sums_.compile();
 }
 
 } // namespace tconv3d::cuda

@@ -1,6 +1,6 @@
 // The backward of an epilogue in one pass: it reads grad_dst, what was saved and the operands, and writes
-// grad_preactivation and the gradients of residuals. For the tensors with one value per channel it leaves partial sums,
-// which epilogue_bwd_sums.cuh adds.
+// grad_preactivation and the gradients of residuals. For the tensors with one value per channel, and for the bias,
+// whose gradient is the sum of grad_preactivation, it leaves partial sums, which epilogue_bwd_sums.cuh adds.
 //
 // Tensors are read and written in packs of 16 aligned bytes, whatever their extents: a pack that begins or ends outside
 // of an item is taken element by element. An item is a part of a plane, all of one channel; where no step asks for the
@@ -154,6 +154,7 @@ __device__ __forceinline__ void take_pack(const Tensors& tensors, const Span& sp
         }
         grads[i] = kCallsEpilogue ? called_epilogue_bwd(grads[i], saved[i], at, grad_at)
                                   : epilogue_bwd(grads[i], saved[i], at, grad_at);
+        if (kSumsBias && span.has(i)) channels.sums[kSums - 1][i % kSumWidth] += grads[i];
 #pragma unroll
         for (int operand = 0; operand < kOperands; ++operand) {
             grad_values[operand][i] = grad_at[operand];

@@ -167,7 +167,9 @@ const std::vector<ConstantMeaning>& constant_meanings() {
 
         // ---- The epilogue's backward (epilogue_bwd.cuh) ----
         {"kReadsSaved", "whether dst or the preactivation was saved"},
-        {"kSums", "operands with one value per channel, whose gradients are sums"},
+        {"kSums",
+         "operands with one value per channel, whose gradients are sums, and the bias if its gradient is asked for"},
+        {"kSumsBias", "whether that is asked for: it is the last sum"},
         {"kOperandSum", "which of these sums is the gradient of each operand, -1 for a residual"},
 
         // ---- Direct ----

@@ -10,6 +10,7 @@ bool is_right() {
     for (int i = 0; i < kOperands; ++i) operands.push_back(file.next());
     for (const auto& operand : operands) grad_operands.push_back(check::poisoned<Storage>(operand.size()));
     auto grad_preactivation = check::poisoned<Storage>(grad_dst.size());
+    auto grad_bias = check::poisoned<Storage>(static_cast<size_t>(kSumsBias ? kChannels : 0));
     auto partials = check::poisoned<double>(kPartials);
 
     static_assert(sizeof args == sizeof kArguments);
@@ -30,9 +31,16 @@ bool is_right() {
         epilogue_bwd_case::launch(kThreads, [] { sums::SUMS_ENTRY(sums_args); });
     }
 
+    if (kSumsBias) {
+        sums_args = {args.partials + (kSums - 1) * args.slots * args.places, grad_bias.data(), args.channels,
+                     args.slots * (args.places / args.channels)};
+        epilogue_bwd_case::launch(kThreads, [] { sums::SUMS_ENTRY(sums_args); });
+    }
+
     int wrong = epilogue_bwd_case::wrong(grad_preactivation, file.next(), kTolerance, "grad_preactivation");
     for (const auto& grad_operand : grad_operands)
         wrong += epilogue_bwd_case::wrong(grad_operand, file.next(), kTolerance, "grad_operand");
+    if (kSumsBias) wrong += epilogue_bwd_case::wrong(grad_bias, file.next(), kTolerance, "grad_bias");
     for (size_t i = kPartials; i < partials.size(); ++i) wrong += partials[i] == check::kPoison ? 0 : 1;
     return wrong == 0;
 }
