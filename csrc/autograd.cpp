@@ -131,10 +131,9 @@ public:
         const bool lacks_bias = needs_bias && !grad_bias.defined();
         if (ctx->needs_input_grad(0)) grad_src = bwd_data(grad, kept.weight, geometry);
         if (ctx->needs_input_grad(1)) {
-            at::Tensor summed;
-            std::tie(grad_weight, summed) =
-                bwd_weight(kept.src, grad, kept.weight.sym_sizes().slice(2), geometry, lacks_bias);
-            if (lacks_bias) grad_bias = summed;
+            const auto gradients = bwd_weight(kept.src, grad, kept.weight.sym_sizes().slice(2), geometry, lacks_bias);
+            grad_weight = std::get<0>(gradients);
+            if (lacks_bias) grad_bias = std::get<1>(gradients);
         } else if (lacks_bias) {
             grad_bias = sum_of_channels(grad);
         }
