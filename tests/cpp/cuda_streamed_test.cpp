@@ -172,6 +172,9 @@ TEST(StreamedConfig, RejectionsNameTheValues) {
     EXPECT_NE(reason("ci8 co8 4x4x8 k3 s5", kHopper).find("stride 5"), std::string::npos);
     EXPECT_NE(reason("ci8 co8 4x4x8 k3 tf32", kAmpere).find("8.0"), std::string::npos);
     EXPECT_EQ(reason("ci8 co8 4x4x8 k3 tf32 bwd_data", kHopper), "");
+    EXPECT_NE(
+        reason("ci8 co8 1x1x400000001 k3 s3 p0x0x600000000 tf32 bwd_data", kHopper).find("fewer than 2^30 voxels"),
+        std::string::npos);
     EXPECT_NE(reason("ci8 co8 4x4x8 k3 tf32 bwd_weight", kHopper).find("got bwd_weight"), std::string::npos);
     EXPECT_EQ(mma_reason("ci8 co8 4x4x8 k3 tf32", kAmpere), "");
     Device turing = kAmpere;

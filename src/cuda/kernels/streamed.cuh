@@ -44,7 +44,8 @@ __device__ __forceinline__ void consume(const TensorCoreArguments& args, const O
             clear(acc);
         }
         if (kActiveConsumers < kConsumers && warpgroup >= kActiveConsumers) continue; // it has no voxels
-        const int left = args.in_slices - at.slice * kInPlanesD;                      // from here to the last one
+        // Slices from this position to the last one.
+        const int left = args.in_slices - at.slice * kInPlanesD;
         if (at.slice >= 0 && left > 0)
             multiply_slices<0>(acc, pipe, at.item(), kInPlanesD == 1 ? 1 : min(left, kInPlanesD), ConsecutiveStages{s},
                                w, [] {});

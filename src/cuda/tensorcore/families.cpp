@@ -41,6 +41,11 @@ std::string reject_extents(const Problem& problem) {
     constexpr int64_t kMostPhases = 64;
     if (std::max({stride[0], stride[1], stride[2]}) > kMostPhases || stride[0] * stride[1] * stride[2] > kMostPhases)
         return "takes at most 64 phases, got stride " + str(stride);
+    // Where the padding is large, outputs read far beyond a small input.
+    for (size_t i = 0; i < 3; ++i)
+        if (out[i] * in_stride(problem)[i] >= kLimit)
+            return "takes outputs that read fewer than 2^30 voxels apart, got " + str(out) + " of stride " +
+                   str(stride);
     return "";
 }
 

@@ -9,13 +9,12 @@
 
 namespace {
 
-constexpr int kRangeChannels = kSteps * kChannelStep; // of a stage
 constexpr int kRangeElementBytes = 16 / kRawAlign;
 
 /// The rows of a stage that the input has.
 struct InputRows {
     int begin, end;
-    __device__ __forceinline__ InputRows(const InputWalk& walk)
+    __device__ __forceinline__ explicit InputRows(const InputWalk& walk)
         : begin(max(first_row(walk.item()), 0)), end(min(first_row(walk.item()) + kBoxRows, walk.args.in_extents.h)) {}
 };
 
@@ -24,7 +23,7 @@ struct InputRows {
 template <typename Index>
 __device__ __forceinline__ Index range_begin(const InputWalk& walk, const InputRows& rows, int image, int channel) {
     const auto& [d, h, w] = walk.args.in_extents;
-    const Index plane = static_cast<Index>(h) * w, from = walk.chunk() * kRangeChannels + channel;
+    const Index plane = static_cast<Index>(h) * w, from = walk.chunk() * kStageChannels + channel;
     const Index of_all =
         (static_cast<Index>(walk.item().n) + image) * (kGroups * kInChannels) + walk.item().group * kInChannels + from;
     return (of_all * d + depth_of(walk.slice())) * plane + static_cast<Index>(rows.begin) * w;
@@ -38,9 +37,9 @@ struct RangeCopy {
     int rest;  // bytes behind these that come one by one
     __device__ __forceinline__ RangeCopy(const InputWalk& walk, const InputRows& rows, int box) {
         const auto& [d, h, w] = walk.args.in_extents;
-        const int image = box / kRangeChannels, channel = box % kRangeChannels;
+        const int image = box / kStageChannels, channel = box % kStageChannels;
         const bool exists = rows.begin < rows.end && walk.item().n + image < walk.args.batch &&
-                            walk.chunk() * kRangeChannels + channel < kInChannels;
+                            walk.chunk() * kStageChannels + channel < kInChannels;
         const int64_t begin = range_begin<int64_t>(walk, rows, image, channel) * kRangeElementBytes;
         const int64_t end = begin + static_cast<int64_t>(rows.end - rows.begin) * w * kRangeElementBytes;
         const int64_t all = static_cast<int64_t>(walk.args.batch) * (kGroups * kInChannels) * d * h * w;
@@ -71,7 +70,7 @@ __device__ __forceinline__ int sum_of_warp(int value) {
 
 /// The lanes of a warp share the copies. How many bytes come depends on where each range begins.
 __device__ __forceinline__ void copy_ranges(const TensorCoreArguments& args, const Pipeline& pipe, int lane) {
-    constexpr int kBoxes = kImages * kRangeChannels, kBoxBytes = kRawPitch * kRangeElementBytes;
+    constexpr int kBoxes = kImages * kStageChannels, kBoxBytes = kRawPitch * kRangeElementBytes;
     int s = 0;
 #pragma unroll 1
     for (InputWalk walk(args); walk.next(); ++s) {

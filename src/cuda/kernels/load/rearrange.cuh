@@ -18,7 +18,6 @@ constexpr int kRearrangingThreads = kRearrangingWarps * 32;
 
 constexpr bool kRowBoxes = kSource == Source::whole_rows;
 constexpr bool kDeinterleaves = kInStrideH * kInStrideW > 1;
-constexpr int kStageChannels = kSteps * kChannelStep;
 constexpr int kRawRows = kImages * (kWholeRows ? kPlaneBoxes : kBoxRows);
 constexpr int kRawColumns = (kPitch - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1; // of a row that is cut
 
@@ -230,20 +229,19 @@ __device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const 
 __device__ __forceinline__ CoreRow row_from_ranges(const InputWalk& walk, const InputRows& rows,
                                                    const RangeShifts& shifts, uint32_t raw, const Voxel& voxel,
                                                    int plane, int core) {
-    using Element = typename Unsigned<4 / kWordChannels>::Type;
-    constexpr int kBytes = sizeof(Element);
+    using Element = typename Unsigned<kRangeElementBytes>::Type;
     const int h = first_row(walk.item()) + voxel.row * kInStrideH + plane_row(plane);
     const int w = first_column(walk.item()) + voxel.column * kInStrideW + plane_column(plane);
     const bool inside = h >= rows.begin && h < rows.end && w >= 0 && w < walk.args.in_extents.w &&
                         walk.item().n + voxel.image < walk.args.batch;
-    const int channels = kInChannels - walk.chunk() * kRangeChannels - core * kRawAlign; // that exist
-    const uint32_t from = raw + ((voxel.image * kRangeChannels + core * kRawAlign) * kRawPitch +
+    const int channels = kInChannels - walk.chunk() * kStageChannels - core * kRawAlign; // that exist
+    const uint32_t from = raw + ((voxel.image * kStageChannels + core * kRawAlign) * kRawPitch +
                                  (inside ? (h - rows.begin) * walk.args.in_extents.w + w : 0)) *
-                                    kBytes;
+                                    kRangeElementBytes;
     return make_row([&](int c) -> uint32_t {
         Element element;
-        ptx::load_shared(element, from + (c * kRawPitch + shifts.of[c]) * kBytes);
-        return inside && (kInChannels % kRangeChannels == 0 || c < channels) ? static_cast<uint32_t>(element) : 0u;
+        ptx::load_shared(element, from + (c * kRawPitch + shifts.of[c]) * kRangeElementBytes);
+        return inside && (kInChannels % kStageChannels == 0 || c < channels) ? static_cast<uint32_t>(element) : 0u;
     });
 }
 

@@ -33,6 +33,7 @@ constexpr bool kWholeRows = kSource == Source::whole_rows || kSource == Source::
 constexpr bool kHasPlanes = kSource == Source::rows || kWholeRows;
 constexpr bool kRanges = kSource == Source::ranges;
 constexpr bool kHasRaw = kHasPlanes || kRanges || kSource == Source::core_matrices; // what TMA brings is rearranged
+constexpr int kStageChannels = kSteps * kChannelStep;
 constexpr int kPlaneBytes = kPositions * 16;
 constexpr int kPartBytes = 2 * kSteps * kPlaneBytes;
 constexpr int kStageBytes = kParts * kPartBytes;
