@@ -15,9 +15,7 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kMostBlocks = 2147483647;
 constexpr int64_t kAddThreads = 512;
-constexpr int64_t kAddColumns = 32; // as kColumns of the kernel
 
 class CellsBwdWeight final : public Kernel {
 public:

@@ -14,8 +14,6 @@ namespace tconv3d::cuda {
 namespace {
 
 constexpr int64_t kThreads = 128;
-constexpr int64_t kMostBlocks = 2147483647;
-
 /// The channels that tiles divide: those of a group, which read the same input, or all where each lane has its own
 /// group.
 int64_t tile_space(const Problem& problem) {

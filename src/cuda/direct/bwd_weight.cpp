@@ -9,8 +9,6 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kMostBlocks = 2147483647;
-
 /// Output channels of a CTA: a factor from src serves them all.
 int64_t channel_block(const Problem& problem) {
     return std::min<int64_t>(problem.dst_channels_per_group(), 4);

@@ -11,8 +11,6 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kMostBlocks = 2147483647;
-
 /// Kernels of the weight, which is (src channels, dst channels, taps), from an input or output channel to the next.
 int64_t in_weight_stride(const Problem& problem) {
     return is_fwd(problem) ? problem.dst_channels_per_group() : 1;

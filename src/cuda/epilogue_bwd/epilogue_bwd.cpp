@@ -12,8 +12,6 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kMostBlocks = 2147483647;
-
 /// Elements of 16 bytes.
 int64_t pack_width(const Problem& problem) {
     return 16 / bytes_per_element(problem.dtype);

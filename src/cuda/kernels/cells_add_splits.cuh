@@ -1,20 +1,21 @@
 // The second half of bwd_weight by cells: adds the partial sums of all splits, in a fixed order, and rounds. A CTA has
-// kColumns neighbouring elements at a time; each of its rows adds every kRows-th split, then one adds the rows.
+// kAddColumns neighbouring elements at a time; each of its rows adds every kRows-th split, then one adds the rows.
 #include "base/storage.cuh"
 #include "shared/cells.cuh"
 
 namespace {
-constexpr int kColumns = 32, kRows = kThreads / kColumns;
-}
+using tconv3d::cuda::kAddColumns;
+constexpr int kRows = kThreads / kAddColumns;
+} // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     cells_add_splits(const __grid_constant__ tconv3d::cuda::AddSplitsArguments args) {
-    __shared__ double shares[kRows][kColumns];
-    const int column = threadIdx.x % kColumns, row = threadIdx.x / kColumns;
+    __shared__ double shares[kRows][kAddColumns];
+    const int column = threadIdx.x % kAddColumns, row = threadIdx.x / kAddColumns;
     const int64_t pitch = args.weights + args.channels;
     const int64_t elements = args.grad_bias != nullptr ? pitch : args.weights;
-    for (int64_t first = int64_t{1} * blockIdx.x * kColumns; first < elements;
-         first += int64_t{1} * gridDim.x * kColumns) {
+    for (int64_t first = int64_t{1} * blockIdx.x * kAddColumns; first < elements;
+         first += int64_t{1} * gridDim.x * kAddColumns) {
         const int64_t index = first + column;
         double sum = 0;
         if (index < elements) {

@@ -42,6 +42,9 @@ struct Dim3 {
     int64_t z = 1;
 };
 
+/// A grid has no more blocks along x.
+constexpr int64_t kMostBlocks = 2147483647;
+
 /// When a kernel starts: after the one before it on the stream, or, where the driver can, beside that one, from where
 /// its blocks call ptx::let_next_start. It then reads what that one writes only after ptx::wait_for_previous.
 enum class Start { after, beside };

@@ -37,6 +37,9 @@ struct CellBwdWeightArguments {
     int64_t sums_bias; ///< whether the gradient of the bias is wanted
 };
 
+/// Neighbouring elements that a CTA adds the splits of at a time.
+constexpr int kAddColumns = 32;
+
 struct AddSplitsArguments {
     const void* partials;
     void* grad_weight;
