@@ -78,10 +78,12 @@ void check_grad_dst(const Problem& problem, const at::Tensor& grad_dst) {
                                                    problem.str(), ", but got grad_output of size ", grad_dst.sizes()));
 }
 
+/// Every call comes past here: an operand gets its name only where it is wrong.
 void check_operand_kinds(at::TensorList operands, const at::Tensor& like) {
-    for (size_t i = 0; i < operands.size(); ++i)
-        check_same_kind(("operand " + std::to_string(i) + " of the epilogue").c_str(), operands[i], "the convolution",
-                        like);
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (operands[i].scalar_type() == like.scalar_type() && operands[i].device() == like.device()) continue;
+        check_same_kind(text("operand ", i, " of the epilogue").c_str(), operands[i], "the convolution", like);
+    }
 }
 
 bool broadcasts_to(at::IntArrayRef sizes, at::IntArrayRef expected) {
@@ -93,8 +95,9 @@ bool broadcasts_to(at::IntArrayRef sizes, at::IntArrayRef expected) {
 
 void check_operand_size(const Step& step, const at::Tensor& operand, const Problem& problem) {
     const bool channel = takes_channel(step.kind);
+    if (channel && operand.dim() == 1 && operand.size(0) == problem.dst_channels) return;
     const std::vector<int64_t> expected = channel ? std::vector<int64_t>{problem.dst_channels} : dst_sizes(problem);
-    TORCH_CHECK(channel ? operand.sizes() == expected : broadcasts_to(operand.sizes(), expected),
+    TORCH_CHECK(!channel && broadcasts_to(operand.sizes(), expected),
                 text("expected operand ", step.operand, " of the epilogue (", name(step.kind), ") to ",
                      channel ? "have" : "broadcast to", " size ", at::IntArrayRef(expected), ", but got size ",
                      operand.sizes()));

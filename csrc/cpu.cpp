@@ -52,9 +52,9 @@ at::Tensor fwd_cpu(const at::Tensor& src, const at::Tensor& weight, const Option
 std::tuple<at::Tensor, at::Tensor> fwd_saved_cpu(const at::Tensor& src, const at::Tensor& weight,
                                                  const OptionalTensor& bias, const Geometry& geometry, Text epilogue,
                                                  at::TensorList operands) {
-    at::Tensor preactivation = nothing(src);
+    at::Tensor preactivation;
     at::Tensor dst = run_fwd(src, weight, bias, geometry, epilogue, operands, &preactivation);
-    return {dst, preactivation};
+    return {dst, preactivation.defined() ? preactivation : nothing(src)};
 }
 
 at::Tensor bwd_data_cpu(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {

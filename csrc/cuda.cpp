@@ -153,9 +153,9 @@ at::Tensor fwd_cuda(const at::Tensor& src, const at::Tensor& weight, const Optio
 std::tuple<at::Tensor, at::Tensor> fwd_saved_cuda(const at::Tensor& src, const at::Tensor& weight,
                                                   const OptionalTensor& bias, const Geometry& geometry, Text epilogue,
                                                   at::TensorList operands) {
-    at::Tensor preactivation = nothing(src);
+    at::Tensor preactivation;
     at::Tensor dst = run_fwd(src, weight, bias, geometry, epilogue, operands, &preactivation);
-    return {dst, preactivation};
+    return {dst, preactivation.defined() ? preactivation : nothing(src)};
 }
 
 at::Tensor planned_bwd_data(const cuda::Plan& plan, const at::Tensor& grad_dst, const at::Tensor& weight) {

@@ -70,10 +70,24 @@ def is_plain(input: Tensor, weight: Tensor, bias: Tensor | None, operands: Seque
         and (input.is_cpu or (input.is_cuda and _library.cuda_failure() is None))
         and not torch._C._are_functorch_transforms_active()
         and forward_ad._current_level < 0
-        and (not operands or all(map(_is_ours, operands)))
+        and (not operands or _are_plain(operands, dtype))
         and not is_tracing()
         and input.numel() != 0
     )
+
+
+def _are_plain(operands: Sequence[Tensor], dtype: torch.dtype | None) -> bool:
+    """Whether `reason` has nothing to say of an epilogue's tensors, because they are like the input."""
+    for operand in operands:
+        if (
+            type(operand) not in _PLAIN
+            or operand.dtype is not dtype
+            or operand.layout is not _STRIDED
+            or operand.is_nested
+            or not (operand.is_cpu or operand.is_cuda)
+        ):
+            return False
+    return True
 
 
 def _is_ours(tensor: Tensor) -> bool:
