@@ -4,6 +4,7 @@
 #include "cuda/cells/bwd_weight.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "cuda/splits/add_splits.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
 
@@ -116,7 +117,7 @@ TEST_P(CellsCompileGradients, TakesDepthwiseProblemsInLittleTime) {
     EXPECT_EQ(compiled_, 8);
     if (GetParam() == Direction::bwd_weight)
         for (const char* line : {"ci1 co1 1x1x1 k1 f32", "ci1 co1 1x1x1 k1 f64", "ci1 co1 1x1x1 k1 bf16"})
-            expect_compiles(80, Problem::parse(line), cells_add_splits_request(Problem::parse(line)));
+            expect_compiles(80, Problem::parse(line), add_splits_request(Problem::parse(line)));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CellsCompileGradients, ::testing::Values(Direction::bwd_data, Direction::bwd_weight),

@@ -1,5 +1,6 @@
 // The reduced form: NVRTC compiles what the baselines would get, for both kinds of tensor cores, without spills.
 #include "cuda/reduction/reduction.hpp"
+#include "cuda/splits/add_splits.hpp"
 #include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
@@ -57,7 +58,7 @@ TEST_F(ReductionCompileSmall, TakesTheSecondPassAndTheBias) {
         Problem problem = Problem::parse(line);
         problem.direction = Direction::bwd_weight;
         expect_compiles(problem, kAmpere, reduction_bias_request(problem), "");
-        expect_compiles(problem, kHopper, reduction_splits_request(problem), "");
+        expect_compiles(problem, kHopper, add_splits_request(problem), "");
     }
 }
 

@@ -13,6 +13,7 @@
 #include "cuda/epilogue_bwd/epilogue_bwd.hpp"
 #include "cuda/reduction/reduction.hpp"
 #include "cuda/source/constants.hpp"
+#include "cuda/splits/add_splits.hpp"
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/pack.hpp"
 #include "cuda/tensorcore/source.hpp"
@@ -45,8 +46,7 @@ void add_names(std::set<std::string>& names, const std::string& prelude) {
 
 std::string cells_prelude(const Problem& problem) {
     if (problem.direction == Direction::bwd_weight)
-        return cells_bwd_weight_request(problem, choose_cell_weight_tile(problem, kHopper.multiprocessors)).prelude +
-               cells_add_splits_request(problem).prelude;
+        return cells_bwd_weight_request(problem, choose_cell_weight_tile(problem, kHopper.multiprocessors)).prelude;
     return cells_request(problem, choose_cell_tile(problem, kHopper.multiprocessors), {}, {}).prelude;
 }
 
@@ -72,7 +72,7 @@ std::set<std::string> printed_names() {
         }
         const ReductionTile tile = best_reduction_tiles(problem, kHopper, 1).front();
         for (const KernelRequest& request :
-             {reduction_request(problem, tile), reduction_bias_request(problem), reduction_splits_request(problem)})
+             {reduction_request(problem, tile), reduction_bias_request(problem), add_splits_request(problem)})
             add_names(names, request.prelude);
     }
     return names;

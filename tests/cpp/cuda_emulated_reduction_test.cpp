@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/reduction/reduction.hpp"
+#include "cuda/splits/add_splits.hpp"
 #include "drawn_problem.hpp"
 #include "emulated.hpp"
 #include "made_up_devices.hpp"
@@ -80,12 +81,6 @@ std::string kernel_source(const char* space, const KernelRequest& request, const
            "\n}\n#undef " + macro + "\n#define " + macro + " " + space + "::" + entry + "\n";
 }
 
-template <typename Arguments>
-std::string named_arguments(const std::string& name, const Arguments& arguments) {
-    std::string text = testing::arguments_source(arguments);
-    return text.replace(text.find("kArguments"), 10, name);
-}
-
 /// One problem in a namespace of its own: is_exact() runs it.
 std::string case_source(const Problem& problem, const ReductionTile& tile, size_t number) {
     Device device = testing::kAmpere;
@@ -95,13 +90,12 @@ std::string case_source(const Problem& problem, const ReductionTile& tile, size_
            kernel_source("products", reduction_request(problem, tile), "PRODUCTS", digits) +
            "#undef __shared__\n#define __shared__ static\n" + // of a CTA at a time
            kernel_source("bias", reduction_bias_request(problem), "BIAS", digits) +
-           kernel_source("splits", reduction_splits_request(problem), "SPLITS", digits) +
+           kernel_source("add", add_splits_request(problem), "ADD_SPLITS", digits) +
            "#undef __shared__\n#define __shared__\n" + given_source(problem) +
-           named_arguments("kProductsArguments", reduction_arguments(problem, tile)) +
-           named_arguments("kBiasArguments", reduction_bias_arguments(problem, device)) +
+           testing::arguments_source(reduction_arguments(problem, tile), "kProductsArguments") +
+           testing::arguments_source(reduction_bias_arguments(problem, device), "kBiasArguments") +
            testing::constant("kItems", split_items(problem, tile) * tile.splits) +
-           testing::constant("kSplits", tile.splits) +
-           testing::constant("kWeightSums", tile.splits > 1 ? split_sums(problem) : 0) +
+           testing::arguments_source(reduction_split_sums(problem, tile, device), "kAddArguments") +
            testing::constant("kBiasCtas", reduction_bias_ctas(problem, device)) +
            testing::constant("kWithBias", number % 4 != 3) + testing::constant("kLongSrc", number % 2) +
            "#include \"reduction_case/is_exact.hpp\"\n}\n";
@@ -117,7 +111,8 @@ void expect_exact(const std::vector<ToRun>& cases) {
     const testing::Emulator emulator;
     emulator.allow_again("reduction/constants.cuh", "CONSTANTS");
     emulator.allow_again("reduction/place.cuh", "PLACE");
-    for (const char* name : {"reduction/copy.cuh", "reduction/lay_out.cuh", "reduction/multiply.cuh"})
+    for (const char* name :
+         {"reduction/copy.cuh", "reduction/lay_out.cuh", "reduction/multiply.cuh", "finish/thread_sums.cuh"})
         emulator.allow_again(name);
     std::string sources, calls;
     for (size_t i = 0; i < cases.size(); ++i) {

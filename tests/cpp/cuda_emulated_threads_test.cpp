@@ -114,7 +114,7 @@ template <typename MakeCase>
 void expect_exact(const std::vector<Problem>& problems, const MakeCase& make_case) {
     const testing::Emulator emulator;
     for (const char* name : {"direct_correlation.cuh", "cells_correlation.cuh", "load/cell_window.cuh",
-                             "store/vectors.cuh", "finish/finish.cuh"})
+                             "store/vectors.cuh", "finish/finish.cuh", "finish/thread_sums.cuh"})
         emulator.allow_again(name);
     std::string cases, calls;
     for (size_t i = 0; i < problems.size(); ++i) {
@@ -189,7 +189,7 @@ Case cells_case(const Problem& problem, bool with_bias) {
         const CellWeightTile tile = weight_tile_for(problem);
         return {cells_bwd_weight_request(problem, tile), "tconv3d::cuda::CellBwdWeightArguments",
                 testing::arguments_source(cells_bwd_weight_arguments(problem, tile)) + flag("kWithBias", with_bias) +
-                    testing::constant("kSplits", tile.splits),
+                    testing::arguments_source(cell_split_sums(problem, tile), "kAddArguments"),
                 "cells_case/bwd_weight.hpp"};
     }
     const bool fwd = problem.direction == Direction::fwd;

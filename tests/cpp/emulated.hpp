@@ -15,13 +15,13 @@ inline std::string constant(const char* name, int64_t value) {
     return std::string("constexpr int ") + name + " = " + std::to_string(value) + ";\n";
 }
 
-/// The bytes of a kernel's argument: kArguments.
+/// The bytes of a kernel's argument.
 template <typename Arguments>
-std::string arguments_source(const Arguments& arguments) {
+std::string arguments_source(const Arguments& arguments, const std::string& name = "kArguments") {
     std::string bytes;
     for (size_t i = 0; i < sizeof arguments; ++i)
         bytes += std::to_string(reinterpret_cast<const unsigned char*>(&arguments)[i]) + ", ";
-    return "constexpr unsigned char kArguments[] = {" + bytes + "};\n";
+    return "constexpr unsigned char " + name + "[] = {" + bytes + "};\n";
 }
 
 /// A folder with the kernels, base/ptx.cuh and all else from tests/emulator, and problem.hpp: there a kernel is

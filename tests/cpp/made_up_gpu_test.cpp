@@ -225,7 +225,7 @@ void launch_gradients_by_cells() {
     using Names = std::vector<std::string>;
     EXPECT_EQ(launched_by_cells("n2 ci4 co4 3x4x5 k3 s2 p1 g4 bwd_data"), Names{"cells_bwd_data.cuh"});
     EXPECT_TRUE(contains(gpu().launched.front(), "kHasBias = false")) << "the bias is fwd's";
-    const Names halves = {"cells_bwd_weight.cuh", "cells_add_splits.cuh"};
+    const Names halves = {"cells_bwd_weight.cuh", "add_splits.cuh"};
     EXPECT_EQ(launched_by_cells("n2 ci4 co4 3x4x5 k3 s2 p1 g4 bwd_weight"), halves);
     EXPECT_EQ(launched_by_cells("n0 ci4 co4 3x4x5 k3 s2 p1 g4 bwd_weight"), halves);
 }

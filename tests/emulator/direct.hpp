@@ -13,6 +13,7 @@
 #include "shared/cells.cuh"
 #include "shared/direct_arguments.cuh"
 #include "shared/output.cuh"
+#include "shared/split_sums.cuh"
 #include "shared/tap_progression.cuh"
 
 // The name of a second kernel of a problem, by that of the first.
@@ -27,6 +28,21 @@ constexpr int kGrid = 3;
 inline void launch(int threads, void (*thread)()) {
     gridDim = {kGrid, 1, 1};
     for (int block = 0; block < kGrid; ++block) emulator::run_cta(block, threads, thread);
+}
+
+template <typename Args, size_t kBytes>
+Args from_bytes(const unsigned char (&bytes)[kBytes]) {
+    static_assert(sizeof(Args) == kBytes);
+    Args args;
+    std::memcpy(&args, bytes, kBytes);
+    return args;
+}
+
+/// Results that are null are not wanted.
+inline void place_sums(tconv3d::cuda::SplitSums& given, const void* sums, void* results) {
+    given.sums = sums;
+    given.results = results;
+    if (results == nullptr) given.rows = 0;
 }
 
 template <typename Element>

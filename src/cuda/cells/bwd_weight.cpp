@@ -6,37 +6,35 @@
 #include <memory>
 #include <utility>
 
-#include "core/cuts.hpp"
 #include "cuda/cells/window.hpp"
 #include "cuda/source/output_source.hpp"
 #include "cuda/source/prelude.hpp"
 #include "cuda/source/specializations.hpp"
+#include "cuda/splits/add_splits.hpp"
 
 namespace tconv3d::cuda {
 namespace {
-
-constexpr int64_t kAddThreads = 512;
 
 class CellsBwdWeight final : public Kernel {
 public:
     CellsBwdWeight(const Problem& problem, const Device& device, const CellWeightTile& tile)
         : tile_(tile), sum_(device, [problem, tile] { return cells_bwd_weight_request(problem, tile); }),
-          add_(device, [problem] { return cells_add_splits_request(problem); }),
-          sum_args_(cells_bwd_weight_arguments(problem, tile)), add_args_(cells_add_splits_arguments(problem, tile)),
-          workspace_bytes_(cuda::workspace_bytes(problem, tile)) {}
+          add_(problem, device, cell_split_sums(problem, tile)), sum_args_(cells_bwd_weight_arguments(problem, tile)),
+          workspace_bytes_(cuda::workspace_bytes(problem, tile)),
+          bias_offset_(problem.weight_elements() * compute_bytes(problem)) {}
 
     size_t workspace_bytes() const override { return static_cast<size_t>(workspace_bytes_); }
 
     /// Both kernels side by side: each is compiled for a while when it is new.
     void load(const Arguments&, void* stream) const override {
         std::future<void> adding;
-        if (!add_.is_loaded()) adding = std::async([&] { add_.get(stream); });
+        if (!add_.function().is_loaded()) adding = std::async([&] { add_.function().get(stream); });
         sum_.get(stream);
         if (adding.valid()) adding.get();
     }
 
     void compile(bool) const override {
-        std::future<void> adding = std::async([&] { add_.compile(); });
+        std::future<void> adding = std::async([&] { add_.function().compile(); });
         sum_.compile();
         adding.get();
     }
@@ -50,13 +48,7 @@ public:
         std::array<void*, 1> sum_arguments = {&sum};
         launch(*sum_.get(stream), {std::min(sum.cut.items, kMostBlocks)}, {tile_.threads}, sum_arguments.data(),
                stream);
-        AddSplitsArguments add = add_args_;
-        add.partials = workspace;
-        add.grad_weight = arguments.grad_weight;
-        add.grad_bias = arguments.grad_bias;
-        std::array<void*, 1> add_arguments = {&add};
-        const int64_t blocks = cuts(add.weights + add.channels, kAddColumns);
-        launch(*add_.get(stream), {std::min(blocks, kMostBlocks)}, {kAddThreads}, add_arguments.data(), stream);
+        add_.launch(workspace, static_cast<const char*>(workspace) + bias_offset_, arguments, stream);
     }
 
     std::string describe() const override { return tile_.str(); }
@@ -64,10 +56,10 @@ public:
 private:
     CellWeightTile tile_;
     LoadedFunction sum_;
-    LoadedFunction add_;
+    AddSplits add_;
     CellBwdWeightArguments sum_args_;
-    AddSplitsArguments add_args_;
     int64_t workspace_bytes_;
+    int64_t bias_offset_; ///< in bytes: the sums of the bias lie behind those of the weight
 };
 
 } // namespace
@@ -117,19 +109,16 @@ KernelRequest cells_bwd_weight_request(const Problem& problem, const CellWeightT
     return {"cells_bwd_weight.cuh", prelude.str(), "cells_bwd_weight", 0};
 }
 
-KernelRequest cells_add_splits_request(const Problem& problem) {
-    const std::string prelude = Prelude().add(element_types(problem)).constant("kThreads", kAddThreads).str();
-    return {"cells_add_splits.cuh", prelude, "cells_add_splits", 0};
-}
-
 CellBwdWeightArguments cells_bwd_weight_arguments(const Problem& problem, const CellWeightTile& tile) {
     const Extents src = problem.src, dst = problem.dst();
     return {nullptr, nullptr, nullptr, {src[0], src[1], src[2]}, {dst[0], dst[1], dst[2]}, cell_splits(problem, tile),
             0};
 }
 
-AddSplitsArguments cells_add_splits_arguments(const Problem& problem, const CellWeightTile& tile) {
-    return {nullptr, nullptr, nullptr, problem.weight_elements(), problem.dst_channels, tile.splits};
+AddSplitsArguments cell_split_sums(const Problem& problem, const CellWeightTile& tile) {
+    const int64_t weights = problem.weight_elements(), channels = problem.dst_channels, pitch = weights + channels;
+    return {{nullptr, nullptr, tile.splits, pitch, 1, 1, weights, weights},
+            {nullptr, nullptr, tile.splits, pitch, 1, 1, channels, channels}};
 }
 
 } // namespace tconv3d::cuda

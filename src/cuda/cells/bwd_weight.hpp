@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cuda/kernels/shared/cells.cuh"
+#include "cuda/kernels/shared/split_sums.cuh"
 #include "cuda/runtime/compile.hpp"
 #include "cuda/select/family.hpp"
 
@@ -38,11 +39,9 @@ int64_t workspace_bytes(const Problem& problem, const CellWeightTile& tile);
 Answer answer_cells_bwd_weight(const Question& question);
 
 KernelRequest cells_bwd_weight_request(const Problem& problem, const CellWeightTile& tile);
-/// The kernel that adds the splits.
-KernelRequest cells_add_splits_request(const Problem& problem);
 
 /// All but the tensors.
 CellBwdWeightArguments cells_bwd_weight_arguments(const Problem& problem, const CellWeightTile& tile);
-AddSplitsArguments cells_add_splits_arguments(const Problem& problem, const CellWeightTile& tile);
+AddSplitsArguments cell_split_sums(const Problem& problem, const CellWeightTile& tile);
 
 } // namespace tconv3d::cuda

@@ -8,7 +8,7 @@
 // The threads of a CTA differ in the tap along D, in the cell and, in channels-last, in the channel of dst, of which a
 // thread has one then. A CTA walks along D, slice by slice, so that the L1 cache has what two windows share. It adds
 // what its threads have summed over different cells and leaves that as the partial sums of its split;
-// cells_add_splits.cuh adds the splits.
+// add_splits.cuh adds the splits.
 #include "load/cell_window.cuh"
 #include "shared/cells.cuh"
 

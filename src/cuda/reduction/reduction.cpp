@@ -5,8 +5,8 @@
 #include <future>
 #include <utility>
 
-#include "core/cuts.hpp"
 #include "cuda/source/specializations.hpp"
+#include "cuda/splits/add_splits.hpp"
 
 namespace tconv3d::cuda {
 namespace {
@@ -14,16 +14,14 @@ namespace {
 class ReductionKernel final : public Kernel {
 public:
     ReductionKernel(const Problem& problem, const Device& device, const ReductionTile& tile)
-        : device_(device), tile_(tile), args_(reduction_arguments(problem, tile)),
-          bias_args_(reduction_bias_arguments(problem, device)), bias_ctas_(reduction_bias_ctas(problem, device)),
-          items_(split_items(problem, tile) * tile.splits), dst_channels_(problem.dst_channels),
-          weight_sums_(tile.splits > 1 ? split_sums(problem) : 0),
+        : tile_(tile), args_(reduction_arguments(problem, tile)), bias_args_(reduction_bias_arguments(problem, device)),
+          bias_ctas_(reduction_bias_ctas(problem, device)), items_(split_items(problem, tile) * tile.splits),
+          sums_(reduction_split_sums(problem, tile, device)), weight_sums_(sums_.weight.count() * tile.splits),
           products_(device, [problem, tile] { return reduction_request(problem, tile); }),
-          bias_(device, [problem] { return reduction_bias_request(problem); }),
-          splits_(device, [problem] { return reduction_splits_request(problem); }) {}
+          bias_(device, [problem] { return reduction_bias_request(problem); }), add_(problem, device, sums_) {}
 
     size_t workspace_bytes() const override {
-        return static_cast<size_t>(weight_sums_ * tile_.splits + dst_channels_ * bias_args_.parts) * sizeof(float);
+        return static_cast<size_t>(weight_sums_ + sums_.bias.count() * sums_.bias.splits) * sizeof(float);
     }
 
     /// Side by side: each is compiled for a while when it is new.
@@ -33,21 +31,21 @@ public:
             if (!function.is_loaded()) loading.push_back(std::async([&] { function.get(stream); }));
         };
         if (arguments.grad_bias != nullptr) begin(bias_);
-        if (has_second_pass(arguments)) begin(splits_);
+        if (has_second_pass(arguments)) begin(add_.function());
         products_.get(stream);
         for (std::future<void>& each : loading) each.get();
     }
 
     void compile(bool) const override {
         std::vector<std::future<void>> compiling;
-        for (const LoadedFunction* function : {&products_, &bias_, &splits_})
+        for (const LoadedFunction* function : {&products_, &bias_, &add_.function()})
             compiling.push_back(std::async([function] { function->compile(); }));
         for (std::future<void>& each : compiling) each.get();
     }
 
     void execute(const Arguments& arguments, void* stream, void* workspace) const override {
         auto* const weight_sums = static_cast<float*>(workspace);
-        auto* const bias_sums = weight_sums + weight_sums_ * tile_.splits;
+        auto* const bias_sums = weight_sums + weight_sums_;
         ReductionArguments args = args_;
         args.src = arguments.src;
         args.grad_dst = arguments.grad_dst;
@@ -60,12 +58,7 @@ public:
             start(bias_, bias_ctas_, bias_args, stream);
         }
         if (!has_second_pass(arguments)) return;
-        ReductionSplitsArguments sums = {
-            {weight_sums, arguments.grad_weight, weight_sums_, tile_.splits},
-            {bias_sums, arguments.grad_bias, arguments.grad_bias != nullptr ? dst_channels_ : 0, bias_args_.parts}};
-        constexpr int64_t kCtas = 16; // of a multiprocessor: more would wait
-        const int64_t wanted = cuts(std::max(sums.weight.count, sums.bias.count), ReductionTile::kThreads);
-        start(splits_, std::min(wanted, kCtas * device_.multiprocessors), sums, stream);
+        add_.launch(weight_sums, bias_sums, arguments, stream);
     }
 
     std::string describe() const override { return "mma.sync, reduced over voxels: " + tile_.str(); }
@@ -81,15 +74,15 @@ private:
         launch(*function.get(stream), {ctas}, {ReductionTile::kThreads}, kernel_arguments.data(), stream);
     }
 
-    Device device_;
     ReductionTile tile_;
     ReductionArguments args_;
     ReductionBiasArguments bias_args_;
     int64_t bias_ctas_;
     int64_t items_;
-    int64_t dst_channels_;
-    int64_t weight_sums_; ///< of a split; 0 where the only one stores grad_weight
-    LoadedFunction products_, bias_, splits_;
+    AddSplitsArguments sums_;
+    int64_t weight_sums_; ///< of all splits; 0 where the only one stores grad_weight
+    LoadedFunction products_, bias_;
+    AddSplits add_;
 };
 
 /// Why 32-bit coordinates cannot serve the problem; empty when they can.

@@ -9,15 +9,10 @@
 namespace tconv3d::cuda {
 namespace {
 
-/// What all three kernels know of the problem.
-Prelude problem_constants(const Problem& problem) {
+Prelude common_constants(const Problem& problem) {
     Prelude prelude;
     prelude.add("#include \"base/storage.cuh\"\n")
         .add(element_types(problem))
-        .extents("kKernel", problem.kernel)
-        .constant("kGroups", problem.groups)
-        .constant("kSrcChannels", problem.src_channels_per_group())
-        .constant("kDstChannels", problem.dst_channels_per_group())
         .flag("kChannelsLast", problem.channels_last())
         .constant("kThreads", ReductionTile::kThreads);
     return prelude;
@@ -34,8 +29,12 @@ int64_t channel_lanes(const Problem& problem) {
 
 KernelRequest reduction_request(const Problem& problem, const ReductionTile& tile) {
     constexpr int64_t kSummedSteps = 4; // of split fp32, 12 products
-    Prelude prelude = problem_constants(problem);
-    prelude.extents("kStride", reduction_stride(problem))
+    Prelude prelude = common_constants(problem);
+    prelude.extents("kKernel", problem.kernel)
+        .constant("kGroups", problem.groups)
+        .constant("kSrcChannels", problem.src_channels_per_group())
+        .constant("kDstChannels", problem.dst_channels_per_group())
+        .extents("kStride", reduction_stride(problem))
         .extents("kPadding", problem.padding)
         .extents("kDilation", reduction_dilation(problem))
         .flag("kSrcAligned", staged_src(problem, tile).aligned)
@@ -55,12 +54,8 @@ KernelRequest reduction_request(const Problem& problem, const ReductionTile& til
 }
 
 KernelRequest reduction_bias_request(const Problem& problem) {
-    return {"reduction_bias.cuh", problem_constants(problem).constant("kLanes", channel_lanes(problem)).str(),
+    return {"reduction_bias.cuh", common_constants(problem).constant("kLanes", channel_lanes(problem)).str(),
             "reduction_bias", 0};
-}
-
-KernelRequest reduction_splits_request(const Problem& problem) {
-    return {"reduction_splits.cuh", problem_constants(problem).str(), "reduction_splits", 0};
 }
 
 ReductionArguments reduction_arguments(const Problem& problem, const ReductionTile& tile) {
@@ -81,8 +76,20 @@ ReductionBiasArguments reduction_bias_arguments(const Problem& problem, const De
     const int64_t lanes = channel_lanes(problem), blocks = cuts(problem.dst_channels, lanes);
     const int64_t wanted = cuts(kCtas * device.multiprocessors, blocks);
     const int64_t useful = problem.dst_voxels() * lanes / ReductionTile::kThreads;
-    return {nullptr, nullptr, problem.batch, problem.dst_voxels(),
+    return {nullptr,
+            nullptr,
+            problem.batch,
+            problem.dst_channels,
+            problem.dst_voxels(),
             std::clamp<int64_t>(wanted, 1, std::max<int64_t>(useful, 1))};
+}
+
+AddSplitsArguments reduction_split_sums(const Problem& problem, const ReductionTile& tile, const Device& device) {
+    const int64_t channels = problem.dst_channels, columns = problem.dst_channels_per_group();
+    const bool stores_splits = tile.splits > 1;
+    return {{nullptr, nullptr, tile.splits, split_sums(problem), stores_splits ? problem.taps() : 0,
+             problem.src_channels, columns, round_up(columns, 2)},
+            {nullptr, nullptr, reduction_bias_arguments(problem, device).parts, channels, 1, 1, channels, channels}};
 }
 
 int64_t reduction_bias_ctas(const Problem& problem, const Device& device) {

@@ -37,16 +37,4 @@ struct CellBwdWeightArguments {
     int64_t sums_bias; ///< whether the gradient of the bias is wanted
 };
 
-/// Neighbouring elements that a CTA adds the splits of at a time.
-constexpr int kAddColumns = 32;
-
-struct AddSplitsArguments {
-    const void* partials;
-    void* grad_weight;
-    void* grad_bias; ///< null where it is not wanted
-    int64_t weights; ///< elements of the weight
-    int64_t channels;
-    int64_t splits;
-};
-
 } // namespace tconv3d::cuda

@@ -82,21 +82,9 @@ struct ReductionBiasArguments {
     const void* grad_dst;
     float* sums; ///< of all channels, for each part
     int64_t batch;
+    int64_t channels;
     int64_t voxels;
     int64_t parts;
-};
-
-/// What is added up: `count` sums in fp32, for each of `splits`.
-struct SplitSums {
-    const float* sums;
-    void* results;
-    int64_t count;
-    int64_t splits;
-};
-
-struct ReductionSplitsArguments {
-    SplitSums weight;
-    SplitSums bias;
 };
 
 } // namespace tconv3d::cuda
