@@ -4,7 +4,7 @@
 #include "cuda/reduction/reduction.hpp"
 #include "cuda/splits/add_splits.hpp"
 #include "drawn_problem.hpp"
-#include "emulated.hpp"
+#include "emulated_bwd_weight.hpp"
 #include "made_up_devices.hpp"
 #include "problem_file.hpp"
 
@@ -55,50 +55,28 @@ const ReductionCase kCases[] = {
      "a stride and a dilation that nothing takes"},
 };
 
-std::string list(const Extents& values) {
-    return "{" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " + std::to_string(values[2]) +
-           "}, ";
-}
-
-/// check::Given of tests/emulator/definition.hpp. Steps that are never taken may be too large for it.
-std::string given_source(const Problem& problem) {
-    std::string text = "constexpr check::Given kGiven = {";
-    for (const int64_t value : {problem.batch, problem.groups, problem.src_channels_per_group(),
-                                problem.dst_channels_per_group(), int64_t{problem.channels_last()}})
-        text += std::to_string(value) + ", ";
-    for (const Extents& values : {problem.src, problem.dst(), problem.kernel, reduction_stride(problem),
-                                  problem.padding, reduction_dilation(problem)})
-        text += list(values);
-    return text + "};\n";
-}
-
-/// A kernel in a namespace of its own. Its entry, which has none, gets the case's number.
-std::string kernel_source(const char* space, const KernelRequest& request, const char* macro,
-                          const std::string& number) {
-    const std::string entry = request.entry + "_" + number;
-    return std::string("namespace ") + space + " {\n" + request.prelude + "unsigned char shared[1];\n#define " +
-           request.entry + " " + entry + "\n#include \"" + request.file + "\"\n#undef " + request.entry +
-           "\n}\n#undef " + macro + "\n#define " + macro + " " + space + "::" + entry + "\n";
-}
-
 /// One problem in a namespace of its own: is_exact() runs it.
 std::string case_source(const Problem& problem, const ReductionTile& tile, size_t number) {
     Device device = testing::kAmpere;
     device.multiprocessors = 1;
     const std::string digits = std::to_string(number);
     return "#undef CONSTANTS\n#undef PLACE\nnamespace case_" + digits + " {\n" +
-           kernel_source("products", reduction_request(problem, tile), "PRODUCTS", digits) +
+           testing::kernel_source("products", reduction_request(problem, tile), "PRODUCTS", digits) +
            "#undef __shared__\n#define __shared__ static\n" + // of a CTA at a time
-           kernel_source("bias", reduction_bias_request(problem), "BIAS", digits) +
-           kernel_source("add", add_splits_request(problem), "ADD_SPLITS", digits) +
-           "#undef __shared__\n#define __shared__\n" + given_source(problem) +
+           testing::kernel_source("bias", reduction_bias_request(problem), "BIAS", digits) +
+           testing::kernel_source("add", add_splits_request(problem), "ADD_SPLITS", digits) +
+           "#undef __shared__\n#define __shared__\n" + testing::given_source(problem) +
            testing::arguments_source(reduction_arguments(problem, tile), "kProductsArguments") +
            testing::arguments_source(reduction_bias_arguments(problem, device), "kBiasArguments") +
            testing::constant("kItems", split_items(problem, tile) * tile.splits) +
-           testing::arguments_source(reduction_split_sums(problem, tile, device), "kAddArguments") +
+           testing::arguments_source(reduction_split_sums(problem, tile.splits, device), "kAddArguments") +
            testing::constant("kBiasCtas", reduction_bias_ctas(problem, device)) +
            testing::constant("kWithBias", number % 4 != 3) + testing::constant("kLongSrc", number % 2) +
-           "#include \"reduction_case/is_exact.hpp\"\n}\n";
+           testing::constant("kParts", reduction_parts(problem)) +
+           "using Arguments = ReductionArguments;\n"
+           "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
+           "    args.src = src;\n    args.grad_dst = grad_dst;\n}\n"
+           "#include \"bwd_weight_case/is_exact.hpp\"\n}\n";
 }
 
 struct ToRun {

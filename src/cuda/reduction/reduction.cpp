@@ -1,88 +1,34 @@
 #include "cuda/reduction/reduction.hpp"
 
 #include <algorithm>
-#include <array>
-#include <future>
 #include <utility>
 
-#include "cuda/source/specializations.hpp"
-#include "cuda/splits/add_splits.hpp"
+#include "cuda/reduction/split_kernel.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
-class ReductionKernel final : public Kernel {
+class ReductionKernel final : public SplitKernel {
 public:
     ReductionKernel(const Problem& problem, const Device& device, const ReductionTile& tile)
-        : tile_(tile), args_(reduction_arguments(problem, tile)), bias_args_(reduction_bias_arguments(problem, device)),
-          bias_ctas_(reduction_bias_ctas(problem, device)), items_(split_items(problem, tile) * tile.splits),
-          sums_(reduction_split_sums(problem, tile, device)), weight_sums_(sums_.weight.count() * tile.splits),
-          products_(device, [problem, tile] { return reduction_request(problem, tile); }),
-          bias_(device, [problem] { return reduction_bias_request(problem); }), add_(problem, device, sums_) {}
-
-    size_t workspace_bytes() const override {
-        return static_cast<size_t>(weight_sums_ + sums_.bias.count() * sums_.bias.splits) * sizeof(float);
-    }
-
-    /// Side by side: each is compiled for a while when it is new.
-    void load(const Arguments& arguments, void* stream) const override {
-        std::vector<std::future<void>> loading;
-        const auto begin = [&](const LoadedFunction& function) {
-            if (!function.is_loaded()) loading.push_back(std::async([&] { function.get(stream); }));
-        };
-        if (arguments.grad_bias != nullptr) begin(bias_);
-        if (has_second_pass(arguments)) begin(add_.function());
-        products_.get(stream);
-        for (std::future<void>& each : loading) each.get();
-    }
-
-    void compile(bool) const override {
-        std::vector<std::future<void>> compiling;
-        for (const LoadedFunction* function : {&products_, &bias_, &add_.function()})
-            compiling.push_back(std::async([function] { function->compile(); }));
-        for (std::future<void>& each : compiling) each.get();
-    }
-
-    void execute(const Arguments& arguments, void* stream, void* workspace) const override {
-        auto* const weight_sums = static_cast<float*>(workspace);
-        auto* const bias_sums = weight_sums + weight_sums_;
-        ReductionArguments args = args_;
-        args.src = arguments.src;
-        args.grad_dst = arguments.grad_dst;
-        args.sums = weight_sums_ > 0 ? weight_sums : arguments.grad_weight;
-        start(products_, items_, args, stream);
-        if (arguments.grad_bias != nullptr) {
-            ReductionBiasArguments bias_args = bias_args_;
-            bias_args.grad_dst = arguments.grad_dst;
-            bias_args.sums = bias_sums;
-            start(bias_, bias_ctas_, bias_args, stream);
-        }
-        if (!has_second_pass(arguments)) return;
-        add_.launch(weight_sums, bias_sums, arguments, stream);
-    }
+        : SplitKernel(problem, device, tile.splits, [problem, tile] { return reduction_request(problem, tile); }),
+          tile_(tile), args_(reduction_arguments(problem, tile)), items_(split_items(problem, tile) * tile.splits) {}
 
     std::string describe() const override { return "mma.sync, reduced over voxels: " + tile_.str(); }
 
 private:
-    bool has_second_pass(const Arguments& arguments) const {
-        return weight_sums_ > 0 || arguments.grad_bias != nullptr;
-    }
-
-    template <typename Args>
-    static void start(const LoadedFunction& function, int64_t ctas, Args& args, void* stream) {
-        std::array<void*, 1> kernel_arguments = {&args};
-        launch(*function.get(stream), {ctas}, {ReductionTile::kThreads}, kernel_arguments.data(), stream);
+    void launch_products(const LoadedFunction& products, const Arguments& arguments, void* sums,
+                         void* stream) const override {
+        ReductionArguments args = args_;
+        args.src = arguments.src;
+        args.grad_dst = arguments.grad_dst;
+        args.sums = sums;
+        start(products, items_, ReductionTile::kThreads, args, stream);
     }
 
     ReductionTile tile_;
     ReductionArguments args_;
-    ReductionBiasArguments bias_args_;
-    int64_t bias_ctas_;
     int64_t items_;
-    AddSplitsArguments sums_;
-    int64_t weight_sums_; ///< of all splits; 0 where the only one stores grad_weight
-    LoadedFunction products_, bias_;
-    AddSplits add_;
 };
 
 /// Why 32-bit coordinates cannot serve the problem; empty when they can.

@@ -21,7 +21,7 @@ ReductionArguments reduction_arguments(const Problem& problem, const ReductionTi
 ReductionBiasArguments reduction_bias_arguments(const Problem& problem, const Device& device);
 
 /// What the second pass adds, all but the tensors and sums.
-AddSplitsArguments reduction_split_sums(const Problem& problem, const ReductionTile& tile, const Device& device);
+AddSplitsArguments reduction_split_sums(const Problem& problem, int64_t splits, const Device& device);
 
 int64_t reduction_bias_ctas(const Problem& problem, const Device& device);
 

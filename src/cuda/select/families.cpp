@@ -3,6 +3,7 @@
 #include "cuda/direct/direct.hpp"
 #include "cuda/reduction/reduction.hpp"
 #include "cuda/select/family.hpp"
+#include "cuda/sweep/sweep.hpp"
 
 namespace tconv3d::cuda {
 
@@ -11,6 +12,7 @@ const std::vector<Family>& families() {
         {"stream", tensorcore::answer_streamed}, //
         {"gather", tensorcore::answer_gathered}, //
         {"mma", tensorcore::answer_mma},         //
+        {"sweep", answer_sweep},                 //
         {"reduce", answer_reduce},               //
         {"cells", answer_cells},                 //
         {"direct", answer_direct},

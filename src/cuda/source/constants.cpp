@@ -165,6 +165,16 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kCtas", "CTAs that share a multiprocessor"},
         {"kStoresSplits", "whether sums go to the second pass, else to grad_weight"},
 
+        // ---- Swept form (sweep.cuh) ----
+        {"kMovesSrc", "whether src is the tensor that taps move, else grad_dst; the other one is fixed"},
+        {"kMovedStrideD", "voxels of the moved tensor from a voxel of the fixed one to the next"},
+        {"kMovedPaddingD", "how far before the first voxel of the moved tensor the first one of the fixed one is"},
+        {"kFixedAligned", "whether rows of the fixed tensor are multiples of 16 bytes"},
+        {"kTileFixedChannels", "channels of the fixed tensor that a CTA has: columns of its products"},
+        {"kTileMovedChannels", "channels of the moved tensor that a CTA has: rows of its products, for each tap"},
+        {"kRowCells", "cells of 16 bytes of a row of the fixed tensor that are staged at a time"},
+        {"kTiles", "tiles of 64 rows that a warpgroup multiplies"},
+
         // ---- The epilogue's backward (epilogue_bwd.cuh) ----
         {"kReadsSaved", "whether dst or the preactivation was saved"},
         {"kSums",

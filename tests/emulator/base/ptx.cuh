@@ -316,6 +316,22 @@ void wgmma(float* sums, int columns, uint64_t a, uint64_t b, bool adds) {
     emulator::multiply([=] { multiply_rows<Word>(sums, columns, a, b, adds); });
 }
 
+/// The same with rows from registers: rows g and g + 8 of a warp are those of its own lanes.
+template <typename Word>
+void wgmma_rows(float* sums, int columns, const uint32_t (&rows)[4], uint64_t b) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const emulator::Words* const all = emulator::exchange(rows, 4);
+    std::array<std::array<uint32_t, 8>, 2> own;
+    for (int row = 0; row < 2; ++row)
+        for (int k = 0; k < 8; ++k) own[row][k] = all[g * 4 + k % 4].words[row + k / 4 * 2];
+    emulator::exchanged();
+    emulator::multiply([=] {
+        for (int index = 0; index < columns / 2; ++index)
+            for (int k = 0; k < 8; ++k)
+                sums[index] += Word::multiply(own[index % 4 / 2][k], operand_word(b, index / 4 * 8 + 2 * t + index % 2, k));
+    });
+}
+
 template <int kRegisters>
 void take_registers() {}
 template <int kRegisters>

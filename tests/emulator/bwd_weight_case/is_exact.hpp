@@ -1,9 +1,9 @@
 // Inside the namespace of one problem, behind its three kernels in namespaces of their own. The test writes kGiven, the
-// kernels' arguments and what the library would launch: kItems, kBiasCtas, kWithBias, kLongSrc.
-using products::kParts;
+// kernels' arguments, place() for the tensors of the products, and what the library would launch: kItems, kBiasCtas,
+// kWithBias, kParts, kLongSrc.
 using products::Storage;
 
-ReductionArguments products_args;
+Arguments products_args;
 ReductionBiasArguments bias_args;
 AddSplitsArguments add_args;
 
@@ -25,14 +25,13 @@ bool is_exact() {
     const std::vector<double> exact_bias = direct::exact_grad_bias(kGiven, tensors);
     check::GuardedValues<Storage> grad_weight = check::poisoned<Storage>(exact_weight.size());
     check::GuardedValues<Storage> grad_bias = check::poisoned<Storage>(exact_bias.size());
-    products_args = direct::from_bytes<ReductionArguments>(kProductsArguments);
+    products_args = direct::from_bytes<Arguments>(kProductsArguments);
     bias_args = direct::from_bytes<ReductionBiasArguments>(kBiasArguments);
     add_args = direct::from_bytes<AddSplitsArguments>(kAddArguments);
     const int64_t weight_sums = add_args.weight.count() * add_args.weight.splits;
     // What is not written shows: not a number.
     check::GuardedValues<float> sums(weight_sums + exact_bias.size() * bias_args.parts, NAN);
-    products_args.src = tensors.src.data();
-    products_args.grad_dst = tensors.grad_dst.data();
+    place(products_args, tensors.src.data(), tensors.grad_dst.data());
     products_args.sums = weight_sums > 0 ? static_cast<void*>(sums.data()) : grad_weight.data();
     launch(kItems, products::kThreads, [] { PRODUCTS(products_args); });
     bias_args.grad_dst = tensors.grad_dst.data();

@@ -1,0 +1,82 @@
+// bwd_weight on wgmma, in the swept form: grad_weight[ci, co, j] sums src[n, ci, i] · grad_dst[n, co, s·i − p + j·d]
+// over all images n and voxels i.
+//
+// One of the two tensors is *fixed*: a tile of its plane goes through the slices, and its voxels are the depth of the
+// products. The other one is *moved* by each tap. A CTA owns some channels of either, a block of taps and a split: a
+// range of the slices of all tiles of all images. It keeps the slices of the moved tensor that taps along D still need,
+// so that each is brought once for all of them.
+#include "sweep/load.cuh"
+#include "sweep/multiply.cuh"
+
+namespace {
+
+/// grad_weight is (src channels, dst channels of the group, taps). Sums of splits have their taps first and channels
+/// last, an even number of them, so that the lanes of a warp fill sectors.
+__device__ __forceinline__ void store_sum(const SweepArguments& args, const Item& item, int src_channel,
+                                          int dst_channel, int64_t tap, float sum) {
+    constexpr int64_t kTaps = int64_t{1} * kKernelD * kKernelH * kKernelW;
+    const int64_t row = int64_t{item.group} * kSrcChannels + src_channel;
+    if constexpr (kStoresSplits) {
+        constexpr int64_t kRow = (kDstChannels + 1) / 2 * 2, kTapSums = kGroups * kSrcChannels * kRow;
+        static_cast<float*>(args.sums)[(item.split * kTaps + tap) * kTapSums + row * kRow + dst_channel] = sum;
+    } else {
+        store(static_cast<Storage*>(args.sums) + (row * kDstChannels + dst_channel) * kTaps + tap, sum);
+    }
+}
+
+/// Where src is moved, taps are counted from the last one.
+template <int kKernel>
+__device__ __forceinline__ int kernel_tap(int tap) {
+    return kMovesSrc ? kKernel - 1 - tap : tap;
+}
+
+__device__ __forceinline__ void store_sums(const SweepArguments& args, const Item& item, const Sums& sums) {
+    const int t = threadIdx.x % 4;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int number = first_row(tile) + i * 8;
+            const Row row(number);
+            const int tap_d = item.tap_d + row.tap_d(), tap_h = item.tap_h + row.tap_h(),
+                      tap_w = item.tap_w + row.tap_w(), moved = item.moved_first + row.channel;
+            if (number >= kRows || tap_d >= kKernelD || tap_h >= kKernelH || tap_w >= kKernelW ||
+                moved >= kMovedChannels)
+                continue;
+            const int64_t tap =
+                (int64_t{kernel_tap<kKernelD>(tap_d)} * kKernelH + kernel_tap<kKernelH>(tap_h)) * kKernelW +
+                kernel_tap<kKernelW>(tap_w);
+#pragma unroll
+            for (int column = 0; column < kTileFixedChannels / 4; ++column) {
+                const int fixed = item.fixed_first + column / 2 * 8 + 2 * t + column % 2;
+                if (fixed < kFixedChannels)
+                    store_sum(args, item, kMovesSrc ? moved : fixed, kMovesSrc ? fixed : moved, tap,
+                              sums.values[tile][column / 2 * 4 + i * 2 + column % 2]);
+            }
+        }
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1) sweep(const __grid_constant__ SweepArguments args) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const Pipeline pipe = {ptx::shared_address(shared)};
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < kStages; ++stage) {
+            ptx::barrier_init(pipe.full(stage), kProducers / 32);
+            ptx::barrier_init(pipe.empty(stage), kConsumers * 4);
+        }
+        ptx::fence_barrier_init();
+    }
+    __syncthreads();
+    const Item item(args);
+    if (threadIdx.x >= kConsumers * 128) {
+        ptx::give_registers<SweepThreads::kProducerRegisters>();
+        produce(args, item, pipe, threadIdx.x - kConsumers * 128);
+    } else {
+        ptx::take_registers<SweepThreads::kConsumerRegisters>();
+        Sums sums = {};
+        consume(args, item, pipe, sums);
+        store_sums(args, item, sums);
+    }
+}

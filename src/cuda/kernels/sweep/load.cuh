@@ -1,0 +1,274 @@
+#pragma once
+
+// The producers: from global memory to shared memory, rounded to tf32, zeros where there is no voxel. A thread keeps its
+// place in a slice, a cell or a word of a row, and goes through the channels; in channels_last_3d it keeps its channel
+// and goes through the rows. So what belongs to the place is computed once, and neighbouring threads read neighbours.
+#include "sweep/walk.cuh"
+
+namespace {
+
+using Element = typename Unsigned<kElementBytes>::Type;
+constexpr int kCellVoxels = kPlane.cell_voxels();
+
+/// One of the tensors, at a slice of an image. Its volume has fewer than 2^31 elements in a channel, or in all where
+/// they are neighbours.
+template <int kAllChannels>
+struct Slice {
+    const Element* first; // of the item's first channel, at voxel (0, 0) of the slice
+    int channels;         // of the item's tile that exist
+    int h, w;             // extents
+    int64_t channel_step; // elements from a channel to the next
+    bool exists;
+
+    __device__ __forceinline__ Slice(const void* tensor, const VoxelExtents& extents, int64_t image, int64_t channel,
+                                     int channels, int d)
+        : channels(channels), h(static_cast<int>(extents.h)), w(static_cast<int>(extents.w)),
+          channel_step(kChannelsLast ? 1 : extents.d * extents.h * extents.w), exists(d >= 0 && d < extents.d) {
+        const int64_t volume = extents.d * extents.h * extents.w, area = extents.h * extents.w;
+        const int64_t channel_element = (image * kAllChannels) * volume + channel * channel_step;
+        first = static_cast<const Element*>(tensor) + channel_element + d * area * kVoxelStep;
+    }
+
+    static constexpr int kVoxelStep = kChannelsLast ? kAllChannels : 1; // elements from a voxel to the next
+};
+
+/// Neighbours in shared memory as a word.
+__device__ __forceinline__ uint32_t word_of(const Element* values) {
+    if constexpr (kElementBytes == 4) {
+        return ptx::float_to_tf32(__uint_as_float(values[0]));
+    } else {
+        return uint32_t{values[0]} | uint32_t{values[1]} << 16;
+    }
+}
+
+/// The elements of a word, kStep apart in memory.
+template <int kStep>
+struct WordElements {
+    static constexpr int kRegisters = kPlane.word_voxels();
+    Element values[kRegisters];
+
+    __device__ __forceinline__ void load(const Element* first, uint32_t exist) {
+#pragma unroll
+        for (int i = 0; i < kRegisters; ++i)
+            values[i] = exist >> i & 1 ? __ldg(first + i * kStep) : static_cast<Element>(0);
+    }
+    __device__ __forceinline__ void store(uint32_t to) const { ptx::store_shared(to, word_of(values)); }
+};
+
+/// The elements of a cell, kStep apart in memory, and of a second one that begins one element further on.
+template <int kVoxels, int kCopies, int kStep>
+struct CellElements {
+    static constexpr int kRegisters = kVoxels + kCopies - 1;
+    Element values[kRegisters];
+
+    __device__ __forceinline__ void load(const Element* first, uint32_t exist) {
+#pragma unroll
+        for (int i = 0; i < kRegisters; ++i)
+            values[i] = exist >> i & 1 ? __ldg(first + i * kStep) : static_cast<Element>(0);
+    }
+    __device__ __forceinline__ void store(uint32_t to) const {
+#pragma unroll
+        for (int copy = 0; copy < kCopies; ++copy) {
+            uint32_t words[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) words[i] = word_of(values + copy + i * kPlane.word_voxels());
+            ptx::store_shared(to + copy * (kPlane.phase_cells() * 16), words);
+        }
+    }
+};
+
+/// A cell that exists as a whole or not at all, and lies at a multiple of 16 bytes.
+struct AlignedCell {
+    static constexpr int kRegisters = 4;
+    uint4 words;
+
+    __device__ __forceinline__ void load(const Element* first, uint32_t exist) {
+        words = exist != 0 ? __ldg(reinterpret_cast<const uint4*>(first)) : uint4{};
+    }
+    __device__ __forceinline__ void store(uint32_t to) const {
+        uint32_t rounded[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if constexpr (kElementBytes == 4) rounded[i] = ptx::float_to_tf32(__uint_as_float(rounded[i]));
+        ptx::store_shared(to, rounded);
+    }
+};
+
+template <bool kAligned>
+struct CellOf {
+    using Type = AlignedCell;
+};
+template <>
+struct CellOf<false> {
+    using Type = CellElements<kCellVoxels, 1, 1>;
+};
+
+/// Bit i: whether column first + i · step of a row of `extent` voxels exists.
+template <int kCount>
+__device__ __forceinline__ uint32_t existing(int first, int step, int extent) {
+    uint32_t mask = 0;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+        mask |= static_cast<uint32_t>(static_cast<unsigned>(first + i * step) < static_cast<unsigned>(extent)) << i;
+    return mask;
+}
+
+/// Threads share places, and those that share one its members: each thread has `first` and every kSharers-th behind it.
+template <int kPlaces>
+constexpr int kSharers = kPlaces < kProducers ? kProducers / kPlaces : 1;
+
+template <int kPlaces, typename Body>
+__device__ __forceinline__ void for_each_place(int thread, const Body& body) {
+#pragma unroll 1
+    for (int i = thread; i < kPlaces * kSharers<kPlaces>; i += kProducers) body(i % kPlaces, i / kPlaces);
+}
+
+/// The cells of a place: a member each, of which those from `begin` to `end` exist.
+struct PlaceCells {
+    const Element* from; // of member 0
+    int64_t step;        // elements from a member to the next
+    uint32_t exist;      // the elements of a cell, by bits
+    int begin, end;
+    uint32_t to; // of member 0
+};
+
+/// Moves every kStep-th cell of a place from `first` on, kToStep bytes apart in shared memory. Many loads are under way
+/// before the first store.
+template <typename Cell, int kMembers, int kStep, int kToStep>
+__device__ __forceinline__ void move_cells(const PlaceCells& cells, int first) {
+    constexpr int kFit = kLoadedRegisters / Cell::kRegisters, kNeeded = (kMembers + kStep - 1) / kStep;
+    constexpr int kBatch = kFit < kNeeded ? kFit : kNeeded;
+    const Element* from = cells.from + first * cells.step;
+    uint32_t to = cells.to + first * kToStep;
+#pragma unroll 1
+    for (int member = first; member < kMembers; member += kBatch * kStep) {
+        Cell batch[kBatch];
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+            const int at = member + i * kStep;
+            batch[i].load(from, at >= cells.begin && at < cells.end ? cells.exist : 0);
+            from += kStep * cells.step;
+        }
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i)
+            if (i == 0 || member + i * kStep < kMembers) batch[i].store(to + i * (kStep * kToStep));
+        to += kBatch * kStep * kToStep;
+    }
+}
+
+/// Brings a slice of the fixed tensor: cell by cell, all channels of a cell side by side.
+__device__ __forceinline__ void load_fixed(const Slice<kGroups * kFixedChannels>& src, int h, int w, uint32_t to,
+                                           int thread) {
+    constexpr int kVoxelStep = Slice<kGroups * kFixedChannels>::kVoxelStep;
+    if constexpr (kChannelsLast) {
+        constexpr int kPlaces = kTileFixedChannels * kRowCells;
+        for_each_place<kPlaces>(thread, [&](int place, int first) {
+            const int channel = place % kTileFixedChannels, cell = place / kTileFixedChannels;
+            const int column = w + cell * kCellVoxels, row_step = src.w * kVoxelStep;
+            const PlaceCells cells = {src.first + int64_t{h} * row_step + int64_t{column} * kVoxelStep + channel,
+                                      row_step,
+                                      existing<kCellVoxels>(column, 1, src.w),
+                                      0,
+                                      channel < src.channels ? src.h - h : 0,
+                                      to + cell * kCellPitch + channel * 16};
+            move_cells<CellElements<kCellVoxels, 1, kVoxelStep>, kTileH, kSharers<kPlaces>, kRowCells * kCellPitch>(
+                cells, first);
+        });
+    } else {
+        constexpr int kPlaces = kPlane.cells();
+        using Cell = typename CellOf<kFixedAligned>::Type;
+        for_each_place<kPlaces>(thread, [&](int place, int first) {
+            const int row = h + place / kRowCells, column = w + place % kRowCells * kCellVoxels;
+            const PlaceCells cells = {src.first + int64_t{row} * src.w + column,
+                                      src.channel_step,
+                                      existing<kCellVoxels>(column, 1, src.w),
+                                      0,
+                                      row < src.h ? src.channels : 0,
+                                      to + place * kCellPitch};
+            move_cells<Cell, kTileFixedChannels, kSharers<kPlaces>, 16>(cells, first);
+        });
+    }
+}
+
+/// Brings a slice of the moved tensor: channel by channel, each phase of a row by itself; by words where these are
+/// neighbours in memory.
+__device__ __forceinline__ void load_moved(const Slice<kGroups * kMovedChannels>& src, int h, int w, uint32_t to,
+                                           int thread) {
+    constexpr int kVoxelStep = Slice<kGroups * kMovedChannels>::kVoxelStep;
+    constexpr int kPhases = kPlane.phases(), kCells = kPlane.phase_cells(), kCopies = kPlane.copies();
+    constexpr int kElements = kCellVoxels + kCopies - 1;
+    constexpr int kChannelBytes = kPlane.channel_words() * 4, kRowBytes = kPlane.row_words() * 4;
+    using Cell = CellElements<kCellVoxels, kCopies, kPhases * kVoxelStep>;
+    if constexpr (kChannelsLast) {
+        constexpr int kPlaces = kTileMovedChannels * kPhases * kCells;
+        for_each_place<kPlaces>(thread, [&](int place, int first) {
+            const int channel = place % kTileMovedChannels, at = place / kTileMovedChannels;
+            const int cell = at % kCells, phase = at / kCells, column = w + cell * kCellVoxels * kPhases + phase;
+            const int row_step = src.w * kVoxelStep;
+            const PlaceCells cells = {src.first + int64_t{h} * row_step + int64_t{column} * kVoxelStep + channel,
+                                      row_step,
+                                      existing<kElements>(column, kPhases, src.w),
+                                      -h,
+                                      src.exists && channel < src.channels ? src.h - h : 0,
+                                      to + channel * kChannelBytes + phase * (kPlane.phase_words() * 4) + cell * 16};
+            move_cells<Cell, kPlane.met_h(), kSharers<kPlaces>, kRowBytes>(cells, first);
+        });
+    } else {
+        constexpr int kPlaces = kPlane.met_h() * kPlane.row_words();
+        for_each_place<kPlaces>(thread, [&](int place, int first) {
+            const int word = place % (kCells * 4), copy = place / (kCells * 4) % kCopies;
+            const int phase = place / kPlane.phase_words() % kPhases, row = place / kPlane.row_words();
+            const int column = w + (word * kPlane.word_voxels() + copy) * kPhases + phase;
+            const bool exists = src.exists && static_cast<unsigned>(h + row) < static_cast<unsigned>(src.h);
+            const PlaceCells cells = {src.first + int64_t{h + row} * src.w + column,
+                                      src.channel_step,
+                                      existing<kPlane.word_voxels()>(column, kPhases, src.w),
+                                      0,
+                                      exists ? src.channels : 0,
+                                      to + place * 4};
+            move_cells<WordElements<kPhases>, kTileMovedChannels, kSharers<kPlaces>, kChannelBytes>(cells, first);
+        });
+    }
+}
+
+/// Waits until a stage and the slots up to a slice of the moved tensor are free.
+struct Released {
+    Walk walk;
+
+    __device__ __forceinline__ void wait(const Pipeline& pipe, const Walk& at) {
+        while (walk.passed <= at.passed - kStages || walk.first < at.first + kDepth.met() - kSlots) {
+            ptx::barrier_wait(pipe.empty(walk.stage()), walk.parity());
+            walk.advance();
+        }
+    }
+};
+
+__device__ __forceinline__ void produce(const SweepArguments& args, const Item& item, const Pipeline& pipe,
+                                        int thread) {
+    TilePlace tile(args, item);
+    Released released = {Walk(args, item)};
+#pragma unroll 1
+    for (Walk walk(args, item); walk.passed < item.slices; walk.advance()) {
+        if (walk.passed > 0 && walk.d == 0) tile.advance(args);
+        released.wait(pipe, walk);
+        const int h = tile.h * kTileH, w = tile.w * kPlane.tile_w();
+        const int met_h = h * kMovedStrideH - kMovedPaddingH + item.tap_h * kDilationH;
+        const int met_w = w * kMovedStrideW - kMovedPaddingW + item.tap_w * kDilationW;
+        const int met_d = walk.d * kMovedStrideD - kMovedPaddingD + item.tap_d * kDilationD;
+#pragma unroll 1
+        for (int slice = walk.begins() ? 0 : kDepth.met() - kDepth.fresh(); slice < kDepth.met(); ++slice)
+            load_moved({args.moved, args.moved_extents, tile.image,
+                               int64_t{item.group} * kMovedChannels + item.moved_first,
+                               kMovedChannels - item.moved_first, met_d + slice * kDepth.step()},
+                              met_h, met_w, pipe.moved((walk.first + slice) % kSlots), thread);
+        load_fixed({args.fixed, args.fixed_extents, tile.image,
+                           int64_t{item.group} * kFixedChannels + item.fixed_first, kFixedChannels - item.fixed_first,
+                           walk.d},
+                          h, w, pipe.fixed(walk.stage()), thread);
+        ptx::fence_shared_async();
+        __syncwarp();
+        if (thread % 32 == 0) ptx::barrier_arrive(pipe.full(walk.stage()));
+    }
+}
+
+} // namespace

@@ -1,0 +1,148 @@
+#pragma once
+
+// The consumers. Rows of the products come from registers: a row is a tap and a channel of the moved tensor, and its
+// lanes load voxels from wherever these are, at any distance from those of the fixed tensor. Columns come from shared
+// memory by descriptors. While some tiles of a k step are multiplied, the rows of the next ones are loaded.
+#include "sweep/walk.cuh"
+
+namespace {
+
+/// The sums of a thread in tiles of 64 rows: of each 8 columns, columns 2t and 2t + 1 of rows g and g + 8 of its warp,
+/// with g = lane / 4 and t = lane % 4.
+struct Sums {
+    float values[kTiles][kTileFixedChannels / 2];
+};
+
+/// The first of the two rows that this thread has of a tile, counted through the CTA.
+__device__ __forceinline__ int first_row(int tile) {
+    return ((threadIdx.x / 128 * kTiles + tile) * 4 + threadIdx.x / 32 % 4) * 16 + threadIdx.x % 32 / 4;
+}
+
+/// Where the tap and the channel of a row are. Rows behind the last one are computed like the first, and not stored.
+struct Row {
+    int tap, channel;
+
+    __device__ __forceinline__ explicit Row(int row)
+        : tap(row < kRows ? row / kTileMovedChannels : 0), channel(row < kRows ? row % kTileMovedChannels : 0) {}
+    __device__ __forceinline__ int tap_d() const { return tap / (kBlockTapsH * kBlockTapsW); }
+    __device__ __forceinline__ int tap_h() const { return tap / kBlockTapsW % kBlockTapsH; }
+    __device__ __forceinline__ int tap_w() const { return tap % kBlockTapsW; }
+};
+
+// K steps along the rows of a tile: a line is a row, or two rows where these have one cell each.
+constexpr int kLineRows = kRowCells == 1 ? 2 : 1;
+constexpr int kLines = kTileH / kLineRows;
+constexpr int kLineSteps = kRowCells == 1 ? 1 : kRowCells / 2;
+constexpr int kRowBytes = kMovedStrideH * kPlane.row_words() * 4; // to what the next row of the fixed tensor meets
+constexpr int kSecondCell = kRowCells == 1 ? kRowBytes : 16;
+constexpr int kLineBytes = kLineRows * kRowBytes;
+
+// Tiles are multiplied in groups, in turns with two sets of registers: an even number of groups in each round.
+constexpr int kGroupsOfStep = kTiles > 1 ? 2 : 1;
+constexpr int kGroupTiles = (kTiles + kGroupsOfStep - 1) / kGroupsOfStep;
+constexpr int kRoundLines = kLineSteps * kGroupsOfStep % 2 == 0 ? 1 : 2;
+constexpr int kRoundGroups = kRoundLines * kLineSteps * kGroupsOfStep;
+constexpr int kRounds = kLines / kRoundLines;
+static_assert(kLines % kRoundLines == 0, "the host chooses such tiles");
+
+struct Fragments {
+    uint32_t words[kGroupTiles][4];
+};
+
+/// Where the rows of this thread begin, with the slot that each one's tap meets.
+struct RowAddresses {
+    uint32_t at[kTiles][2];
+
+    __device__ __forceinline__ explicit RowAddresses(const Pipeline& pipe) {
+        constexpr SweepPlane plane = kPlane;
+        constexpr SweepDepth depth = kDepth;
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const Row row(first_row(tile) + i * 8);
+                at[tile][i] = pipe.moved(depth.tap_slice(row.tap_d())) +
+                              (row.channel * kPlane.channel_words() + plane.tap_word(row.tap_h(), row.tap_w()) +
+                               threadIdx.x % 4) *
+                                  4;
+            }
+    }
+    __device__ __forceinline__ void advance(const Pipeline& pipe, int slices) {
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                at[tile][i] += slices * kSlotBytes;
+                if (at[tile][i] >= pipe.moved(kSlots)) at[tile][i] -= kSlots * kSlotBytes;
+            }
+    }
+};
+
+/// Loads the rows of a group of a round, from `offset` bytes behind where they begin.
+template <int kGroup>
+__device__ __forceinline__ void load_rows(Fragments& fragments, const RowAddresses& rows, uint32_t offset) {
+    constexpr int kStep = kGroup / kGroupsOfStep, kFirst = kGroup % kGroupsOfStep * kGroupTiles;
+    constexpr int kAt = kStep / kLineSteps * kLineBytes + kStep % kLineSteps * 32;
+#pragma unroll
+    for (int i = 0; i < kGroupTiles; ++i) {
+        if (kFirst + i >= kTiles) continue;
+#pragma unroll
+        for (int word = 0; word < 4; ++word)
+            fragments.words[i][word] =
+                ptx::load_shared(rows.at[kFirst + i][word % 2] + offset + kAt + word / 2 * kSecondCell);
+    }
+}
+
+template <int kGroup>
+__device__ __forceinline__ void multiply_group(Sums& sums, const Fragments& fragments, uint64_t columns) {
+    constexpr int kStep = kGroup / kGroupsOfStep, kFirst = kGroup % kGroupsOfStep * kGroupTiles;
+#pragma unroll
+    for (int i = 0; i < kGroupTiles; ++i)
+        if (kFirst + i < kTiles)
+            multiply_tile(sums.values[kFirst + i], fragments.words[i], columns + kStep * (2 * kCellPitch / 16));
+}
+
+/// Multiplies the groups of a round from kGroup on. The rows of each but the first have been loaded before.
+template <int kGroup>
+__device__ __forceinline__ void multiply_round(Sums& sums, Fragments (&sets)[2], const RowAddresses& rows,
+                                               uint32_t offset, uint64_t columns, bool last) {
+    if constexpr (kGroup < kRoundGroups) {
+        ptx::wgmma_fence();
+        multiply_group<kGroup>(sums, sets[kGroup % 2], columns);
+        ptx::wgmma_commit();
+        ptx::wgmma_wait<1>(); // the other set is free
+        if constexpr (kGroup + 1 < kRoundGroups) {
+            load_rows<kGroup + 1>(sets[(kGroup + 1) % 2], rows, offset);
+        } else if (!last) {
+            load_rows<0>(sets[0], rows, offset + kRoundLines * kLineBytes);
+        }
+        multiply_round<kGroup + 1>(sums, sets, rows, offset, columns, last);
+    }
+}
+
+__device__ __forceinline__ void multiply_slice(Sums& sums, const RowAddresses& rows, uint32_t fixed) {
+    Fragments sets[2];
+    load_rows<0>(sets[0], rows, 0);
+    uint64_t columns = ptx::wgmma_descriptor(fixed, kCellPitch, 128, ptx::Swizzle::none);
+#pragma unroll 1
+    for (int round = 0; round < kRounds; ++round) {
+        multiply_round<0>(sums, sets, rows, round * (kRoundLines * kLineBytes), columns, round == kRounds - 1);
+        columns += kRoundLines * kLineSteps * (2 * kCellPitch / 16);
+    }
+    ptx::wgmma_wait<0>();
+}
+
+__device__ __forceinline__ void consume(const SweepArguments& args, const Item& item, const Pipeline& pipe,
+                                        Sums& sums) {
+    RowAddresses rows(pipe);
+#pragma unroll 1
+    for (Walk walk(args, item); walk.passed < item.slices;) {
+        ptx::barrier_wait(pipe.full(walk.stage()), walk.parity());
+        multiply_slice(sums, rows, pipe.fixed(walk.stage()));
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) ptx::barrier_arrive(pipe.empty(walk.stage()));
+        rows.advance(pipe, walk.advance());
+    }
+}
+
+} // namespace

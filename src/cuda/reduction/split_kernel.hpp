@@ -1,0 +1,42 @@
+#pragma once
+
+#include "cuda/reduction/reduction.hpp"
+#include "cuda/source/specializations.hpp"
+#include "cuda/splits/add_splits.hpp"
+
+namespace tconv3d::cuda {
+
+/// bwd_weight in up to three kernels: the products, whose splits leave their sums in the workspace; parts of the
+/// gradient of the bias; and what adds both. A family says what its products are.
+class SplitKernel : public Kernel {
+public:
+    SplitKernel(const Problem& problem, const Device& device, int64_t splits, std::function<KernelRequest()> products);
+
+    size_t workspace_bytes() const override;
+    void load(const Arguments& arguments, void* stream) const override;
+    void compile(bool with_preactivation) const override;
+    void execute(const Arguments& arguments, void* stream, void* workspace) const override;
+
+protected:
+    /// Launches `products`. The sums are those of all splits, or grad_weight where there is one split.
+    virtual void launch_products(const LoadedFunction& products, const Arguments& arguments, void* sums,
+                                 void* stream) const = 0;
+
+    template <typename Args>
+    static void start(const LoadedFunction& function, int64_t ctas, int64_t threads, Args& args, void* stream) {
+        std::array<void*, 1> kernel_arguments = {&args};
+        launch(*function.get(stream), {ctas}, {threads}, kernel_arguments.data(), stream);
+    }
+
+private:
+    bool has_second_pass(const Arguments& arguments) const;
+
+    ReductionBiasArguments bias_args_;
+    int64_t bias_ctas_;
+    AddSplitsArguments sums_;
+    int64_t weight_sums_; ///< of all splits; 0 where the only one stores grad_weight
+    LoadedFunction products_, bias_;
+    AddSplits add_;
+};
+
+} // namespace tconv3d::cuda

@@ -1,0 +1,133 @@
+// The tiles of the swept form: those that fit, of which the least estimates are kept.
+#include <algorithm>
+#include <map>
+
+#include "core/cuts.hpp"
+#include "cuda/sweep/cost.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+constexpr int64_t kMostColumns = 256;  // of one wgmma
+constexpr int64_t kOtherRegisters = 22; // of a consumer, beside sums, rows on their way and where rows begin
+constexpr int64_t kMostMet = 1024;      // rows or columns of the moved tensor in a slot: far more than fit
+constexpr size_t kShapes = 24;          // whose planes are gone through
+
+/// Parts of that many or fewer, all of nearly the same size, rounded up to a multiple.
+std::vector<int64_t> equal_parts(int64_t whole, std::initializer_list<int64_t> targets, int64_t multiple = 1) {
+    std::vector<int64_t> list;
+    for (const int64_t target : targets) {
+        const int64_t part = round_up(cuts(whole, cuts(whole, target)), multiple);
+        if (list.empty() || list.back() != part) list.push_back(part);
+    }
+    return list;
+}
+
+/// Whole kernels, or some taps along one dimension with all of those before it.
+std::vector<Extents> tap_blocks(const Problem& problem) {
+    const Extents& kernel = problem.kernel;
+    const auto some = [](int64_t taps) { return equal_parts(taps, {1, 2, 3, 4, 5, 6, 8, 16}); };
+    constexpr int64_t kMost = 64;
+    std::vector<Extents> list;
+    if (kernel[2] <= kMost)
+        for (const int64_t h : some(kernel[1]))
+            for (const int64_t d : some(kernel[0])) list.push_back({d, h, kernel[2]});
+    for (const int64_t w : some(kernel[2]))
+        if (w < kernel[2]) list.push_back({1, 1, w});
+    return list;
+}
+
+/// Tiles are multiplied in two groups in turns, or the one tile in turns with that of the next k step: then these must
+/// be an even number.
+bool divides_rounds(const SweepTile& tile) {
+    const bool pairs_rows = tile.row_cells == 1;
+    if (pairs_rows && tile.height % 2 != 0) return false;
+    const int64_t lines = pairs_rows ? tile.height / 2 : tile.height, steps = pairs_rows ? 1 : tile.row_cells / 2;
+    return tile.warpgroup_tiles() > 1 || steps % 2 == 0 || lines % 2 == 0;
+}
+
+bool fits_registers(const SweepTile& tile) {
+    const int64_t tiles = tile.warpgroup_tiles(), group = tiles > 1 ? cuts(tiles, 2) : 1;
+    return tiles * (tile.fixed_channels / 2) + 2 * 4 * group + 2 * tiles + kOtherRegisters <=
+           SweepThreads::kConsumerRegisters;
+}
+
+bool fits(const Problem& problem, const Device& device, const SweepTile& tile) {
+    const SweepRoles roles = sweep_roles(problem, tile.moves_src);
+    const int64_t met[] = {roles.stride[1] * (tile.height - 1) + roles.dilation[1] * (tile.taps[1] - 1) + 1,
+                           roles.stride[2] * (tile.row_cells * 8 - 1) + roles.dilation[2] * (tile.taps[2] - 1) + 1,
+                           roles.dilation[0] * (tile.taps[0] - 1) + 1};
+    if (*std::max_element(std::begin(met), std::end(met)) > kMostMet || met[0] * met[1] * met[2] > (1 << 20)) return false;
+    return divides_rounds(tile) && sweep_shared_bytes(problem, tile) <= device.shared_memory_per_block;
+}
+
+std::vector<int64_t> row_cells(const Problem& problem, bool moves_src) {
+    const int64_t width = sweep_roles(problem, moves_src).fixed[2];
+    const int64_t cells = cuts(width, 16 / bytes_per_element(problem.dtype));
+    std::vector<int64_t> list = {1};
+    for (const int64_t part : equal_parts(cells, {2, 4, 6, 8, 12, 16, 24}, 2)) list.push_back(part);
+    return list;
+}
+
+/// Of equal ones, the earlier.
+std::vector<SweepTile> first_of(const std::multimap<double, SweepTile>& sorted, size_t most) {
+    std::vector<SweepTile> list;
+    for (const auto& [cost, tile] : sorted)
+        if (list.size() < most) list.push_back(tile);
+    return list;
+}
+
+/// Which tensor is moved, channels and taps; the best first by the products that all CTAs compute and read.
+std::vector<SweepTile> shapes(const Problem& problem) {
+    std::multimap<double, SweepTile> by_products;
+    const bool may_move_src = std::all_of(problem.stride.begin(), problem.stride.end(), [](int64_t s) { return s == 1; });
+    for (const bool moves_src : {false, true}) {
+        if (moves_src && !may_move_src) continue;
+        const SweepRoles roles = sweep_roles(problem, moves_src);
+        for (const int64_t fixed : equal_parts(roles.fixed_channels, {8, 16, 24, 32, 48, 64, 96, 128, 192, 256}, 8))
+            for (const int64_t moved : equal_parts(roles.moved_channels, {4, 8, 16, 24, 32, 48, 64, 96, 128, 256}))
+                for (const Extents& taps : tap_blocks(problem)) {
+                    const SweepTile shape = {moves_src, fixed, moved, taps, 2, 1};
+                    if (fixed > kMostColumns || !fits_registers(shape)) continue;
+                    const double columns = static_cast<double>(fixed);
+                    const double clocks = static_cast<double>(sweep_items(problem, shape) * shape.warpgroup_tiles()) *
+                                          std::max(columns / 2, 16 + columns / 4);
+                    by_products.emplace(clocks, shape);
+                }
+    }
+    return first_of(by_products, kShapes);
+}
+
+/// The best plane of a shape; without an estimate where none fits.
+SweepTile with_best_plane(const Problem& problem, const Device& device, const SweepTile& shape) {
+    SweepTile best = shape;
+    best.microseconds = 0;
+    const int64_t rows = sweep_roles(problem, shape.moves_src).fixed[1];
+    std::vector<int64_t> heights = equal_parts(rows, {1, 2, 3, 4, 6, 8, 16, 32});
+    if (rows % 2 == 1) heights.push_back(rows + 1);
+    for (const int64_t stages : {2, 3})
+        for (const int64_t cells : row_cells(problem, shape.moves_src))
+            for (const int64_t height : heights) {
+                SweepTile tile = shape;
+                tile.stages = stages;
+                tile.row_cells = cells;
+                tile.height = height;
+                if (!fits(problem, device, tile)) continue;
+                choose_sweep_splits(problem, device, tile);
+                if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
+            }
+    return best;
+}
+
+} // namespace
+
+std::vector<SweepTile> best_sweep_tiles(const Problem& problem, const Device& device, size_t most) {
+    std::multimap<double, SweepTile> by_time;
+    for (const SweepTile& shape : shapes(problem)) {
+        const SweepTile tile = with_best_plane(problem, device, shape);
+        if (tile.microseconds > 0) by_time.emplace(tile.microseconds, tile);
+    }
+    return first_of(by_time, most);
+}
+
+} // namespace tconv3d::cuda

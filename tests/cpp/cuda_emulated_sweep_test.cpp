@@ -1,0 +1,161 @@
+// The swept form on the host, without a GPU: exact on small integers, with the second pass.
+#include <gtest/gtest.h>
+
+#include "cuda/reduction/reduction.hpp"
+#include "cuda/splits/add_splits.hpp"
+#include "cuda/sweep/sweep.hpp"
+#include "drawn_problem.hpp"
+#include "emulated_bwd_weight.hpp"
+#include "made_up_devices.hpp"
+#include "problem_file.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+struct SweepCase {
+    const char* problem;
+    SweepTile tile;
+    const char* why;
+};
+
+constexpr bool kMovesDst = false, kMovesSrc = true;
+
+const SweepCase kCases[] = {
+    {"n2 ci8 co8 3x4x8 k3 p1 tf32", {kMovesDst, 8, 8, {3, 3, 3}, 2, 2}, "all taps, two tiles of a warpgroup"},
+    {"n2 ci8 co8 3x4x8 k3 p1 tf32 ndhwc", {kMovesDst, 8, 8, {3, 3, 3}, 2, 2}, "channels last"},
+    {"n1 ci16 co8 3x4x16 k3 p1 bf16", {kMovesDst, 16, 8, {3, 3, 3}, 2, 2}, "16 bits: rows in two copies"},
+    {"n1 ci16 co8 3x4x16 k3 p1 f16 ndhwc", {kMovesDst, 16, 8, {3, 3, 3}, 2, 2}, "the same, channels last"},
+    {"n1 ci8 co8 3x4x16 k3 p1 tf32", {kMovesSrc, 8, 8, {3, 3, 3}, 2, 2}, "src is moved"},
+    {"n1 ci8 co16 3x4x15 k3x2x4 p2x0x1 bf16 ndhwc", {kMovesSrc, 16, 8, {3, 2, 4}, 2, 2}, "the same, odd rows"},
+    {"n1 ci8 co8 4x4x6 k3 s2 p1 op1 bf16", {kMovesDst, 8, 8, {3, 3, 3}, 2, 2}, "stride 2: phases along W apart"},
+    {"n1 ci8 co8 4x4x6 k4 s2 p1 tf32 ndhwc", {kMovesDst, 8, 8, {4, 4, 4}, 2, 2}, "stride 2, two fresh slices of five"},
+    {"n1 ci8 co8 3x4x5 k2 s2 f16", {kMovesDst, 8, 8, {2, 2, 2}, 2, 2, 3}, "slices that share nothing; three stages"},
+    {"n1 ci8 co8 5x3x5 k1 s3 op2 tf32", {kMovesDst, 8, 8, {1, 1, 1}, 2, 2}, "a stride that leaves voxels unmet"},
+    {"n1 ci8 co8 3x4x5 k3x2x4 s1x2x3 p2x0x4 op0x1x2 d2x3x2 tf32", {kMovesDst, 8, 8, {3, 2, 4}, 2, 2}, "dilation"},
+    {"n1 ci8 co8 5x4x5 k3 s2 d2 p2 bf16", {kMovesDst, 8, 8, {3, 3, 3}, 4, 2}, "only every second slice is met"},
+    {"n1 ci8 co8 6x4x4 k2x1x1 s3x1x1 d2x1x1 tf32", {kMovesDst, 8, 8, {2, 1, 1}, 4, 1}, "three fresh slices; rows in pairs"},
+    {"n2 ci8 co4 3x5x4 k3 p1 tf32", {kMovesDst, 8, 4, {3, 3, 3}, 4, 1}, "one tile, rows in pairs, boxes that end outside"},
+    {"n2 ci24 co20 2x3x8 k3 p1 bf16", {kMovesDst, 16, 12, {1, 3, 3}, 2, 2}, "channels in several tiles, the last not full"},
+    {"n2 ci24 co20 2x3x8 k3 p1 tf32 ndhwc", {kMovesDst, 16, 12, {2, 2, 3}, 2, 2}, "the same, blocks of taps not full"},
+    {"n1 ci5 co3 2x3x5 k3 p1 bf16 ndhwc", {kMovesDst, 8, 3, {3, 3, 3}, 4, 2}, "odd channels"},
+    {"n2 ci6 co9 2x3x5 k2 s2 g3 f16", {kMovesDst, 8, 3, {2, 2, 2}, 4, 1}, "groups"},
+    {"n2 ci6 co9 2x3x5 k2 s2 g3 tf32 ndhwc", {kMovesDst, 8, 3, {2, 2, 2}, 4, 1}, "groups, channels last"},
+    {"n3 ci8 co9 3x4x8 k2 tf32", {kMovesDst, 8, 9, {2, 2, 2}, 4, 2, 2, 5}, "splits that begin within a tile"},
+    {"n3 ci8 co9 3x4x8 k2 bf16", {kMovesSrc, 16, 8, {2, 2, 2}, 4, 2, 3, 7}, "the same, src moved"},
+    {"n2 ci8 co8 2x4x40 k3 p1 tf32", {kMovesDst, 8, 8, {3, 3, 3}, 2, 6}, "three k steps in a row; the last tile not full"},
+    {"n2 ci8 co32 2x4x8 k3 p1 tf32", {kMovesDst, 8, 32, {3, 3, 3}, 2, 2}, "seven tiles of a warpgroup"},
+    {"n0 ci3 co6 2x3x4 k3 s2 p1 g3 bf16", {kMovesDst, 8, 2, {3, 3, 3}, 4, 2}, "no images: gradients of zero"},
+};
+
+/// The prelude for the host: its one statement for the GPU's assembler is the emulator's product.
+KernelRequest on_host(KernelRequest request, const Problem& problem) {
+    const std::string word = problem.dtype == DType::f32 ? "Tf32" : problem.dtype == DType::bf16 ? "Bf16Pair" : "F16Pair";
+    const size_t begin = request.prelude.find("asm volatile("), end = request.prelude.find(";\n}\n", begin);
+    request.prelude.replace(begin, end - begin, "ptx::wgmma_rows<ptx::" + word + ">(sums, kTileFixedChannels, rows, columns)");
+    return request;
+}
+
+/// One problem in a namespace of its own: is_exact() runs it.
+std::string case_source(const Problem& problem, const SweepTile& tile, size_t number) {
+    Device device = testing::kHopper;
+    device.multiprocessors = 1;
+    const std::string digits = std::to_string(number);
+    return "#undef WALK\nnamespace case_" + digits + " {\n" +
+           testing::kernel_source("products", on_host(sweep_request(problem, tile), problem), "PRODUCTS", digits) +
+           "#undef __shared__\n#define __shared__ static\n" + // of a CTA at a time
+           testing::kernel_source("bias", reduction_bias_request(problem), "BIAS", digits) +
+           testing::kernel_source("add", add_splits_request(problem), "ADD_SPLITS", digits) +
+           "#undef __shared__\n#define __shared__\n" + testing::given_source(problem) +
+           testing::arguments_source(sweep_arguments(problem, tile), "kProductsArguments") +
+           testing::arguments_source(reduction_bias_arguments(problem, device), "kBiasArguments") +
+           testing::constant("kItems", sweep_items(problem, tile) * tile.splits) +
+           testing::arguments_source(reduction_split_sums(problem, tile.splits, device), "kAddArguments") +
+           testing::constant("kBiasCtas", reduction_bias_ctas(problem, device)) +
+           testing::constant("kWithBias", 0) + testing::constant("kLongSrc", 0) + testing::constant("kParts", 1) +
+           "using Arguments = SweepArguments;\n"
+           "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
+           "    args.fixed = products::kMovesSrc ? grad_dst : src;\n"
+           "    args.moved = products::kMovesSrc ? src : grad_dst;\n}\n"
+           "#include \"bwd_weight_case/is_exact.hpp\"\n}\n";
+}
+
+struct ToRun {
+    Problem problem;
+    SweepTile tile;
+};
+
+/// All in one program: most of the time of one goes into headers.
+void expect_exact(const std::vector<ToRun>& cases) {
+    const testing::Emulator emulator;
+    emulator.allow_again("sweep/walk.cuh", "WALK");
+    for (const char* name : {"sweep/constants.cuh", "sweep/load.cuh", "sweep/multiply.cuh", "finish/thread_sums.cuh"})
+        emulator.allow_again(name);
+    std::string sources, calls;
+    for (size_t i = 0; i < cases.size(); ++i) {
+        const auto& [problem, tile] = cases[i];
+        sources += case_source(problem, tile, i);
+        calls += "    if (!case_" + std::to_string(i) + "::is_exact()) wrong += std::printf(\"" + problem.str() + ", " +
+                 tile.str() + "\\n\");\n";
+    }
+    emulator.write("cases.cpp", "#include \"direct.hpp\"\n#undef __shared__\n#define __shared__\n"
+                                "#include \"shared/sweep.cuh\"\n#include \"shared/reduction.cuh\"\n"
+                                "using namespace tconv3d::cuda;\n" +
+                                    sources + "int main() {\n    int wrong = 0;\n" + calls +
+                                    "    return wrong == 0 ? 0 : 1;\n}\n");
+    ASSERT_TRUE(emulator.compile("cases.cpp"));
+    EXPECT_TRUE(emulator.execute()) << "the problems above are wrong";
+}
+
+TEST(SweepEmulated, IsExactOnIntegersForEachTrait) {
+    std::vector<ToRun> cases;
+    for (const SweepCase& one : kCases) {
+        Problem problem = Problem::parse(one.problem);
+        problem.direction = Direction::bwd_weight;
+        problem.validate();
+        ASSERT_LE(sweep_shared_bytes(problem, one.tile), testing::kHopper.shared_memory_per_block) << one.problem;
+        cases.push_back({problem, one.tile});
+    }
+    expect_exact(cases);
+}
+
+/// Some of the listed problems, each in one mode, with the tile that a small device would get.
+TEST(SweepEmulated, IsExactOnIntegersForListedProblems) {
+    constexpr int64_t kMostWork = 1 << 20; // products that are computed, needed or not
+    Device device = testing::kHopper;
+    device.multiprocessors = 3;
+    const std::vector<Problem> listed = testing::listed_problems();
+    std::vector<ToRun> cases;
+    size_t turn = 0;
+    for (size_t i = 0; i < listed.size(); i += std::max<size_t>(testing::sampled_every() / 2, 1)) {
+        Problem problem = testing::modes(listed[i])[turn++ % 8];
+        problem.direction = Direction::bwd_weight;
+        if (!answer_sweep({problem, {}, device, 1}).accepts()) continue;
+        const SweepTile tile = best_sweep_tiles(problem, device, 1).front();
+        const int64_t work = sweep_items(problem, tile) * sweep_slices(problem, tile) *
+                             sweep_plane(problem, tile).steps() * tile.warpgroup_tiles() * tile.fixed_channels * 128;
+        if (work < kMostWork) cases.push_back({problem, tile});
+    }
+    EXPECT_GT(cases.size(), 10U);
+    expect_exact(cases);
+}
+
+/// Drawn problems, each with one of its best tiles. TCONV3D_TEST_EVERY=1 takes many more, TCONV3D_TEST_SEED others.
+TEST(SweepEmulated, IsExactOnIntegersForDrawnProblems) {
+    constexpr size_t kAtOnce = 16, kTiles = 30;
+    Device device = testing::kHopper;
+    device.multiprocessors = 3;
+    testing::Random random(testing::given_seed());
+    std::vector<ToRun> cases;
+    for (size_t left = 96 / testing::sampled_every(); left > 0;) {
+        const std::optional<Problem> problem = testing::drawn_problem(random, Direction::bwd_weight);
+        if (!problem || !answer_sweep({*problem, {}, device, 1}).accepts()) continue;
+        const std::vector<SweepTile> tiles = best_sweep_tiles(*problem, device, kTiles);
+        cases.push_back({*problem, tiles[random() % tiles.size()]});
+        if (--left > 0 && cases.size() < kAtOnce) continue;
+        expect_exact(cases);
+        cases.clear();
+    }
+}
+
+} // namespace
+} // namespace tconv3d::cuda
