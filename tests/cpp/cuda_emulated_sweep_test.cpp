@@ -51,7 +51,7 @@ const SweepCase kCases[] = {
 KernelRequest on_host(KernelRequest request, const Problem& problem) {
     const std::string word = problem.dtype == DType::f32 ? "Tf32" : problem.dtype == DType::bf16 ? "Bf16Pair" : "F16Pair";
     const size_t begin = request.prelude.find("asm volatile("), end = request.prelude.find(";\n}\n", begin);
-    request.prelude.replace(begin, end - begin, "ptx::wgmma_rows<ptx::" + word + ">(sums, kTileFixedChannels, rows, columns)");
+    request.prelude.replace(begin, end - begin, "ptx::wgmma_rows<ptx::" + word + ">(sums, kTileFixedChannels, rows, columns, kFixedChunks)");
     return request;
 }
 

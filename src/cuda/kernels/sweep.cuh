@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sweep(const __grid_con
     const Pipeline pipe = {ptx::shared_address(shared)};
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kStages; ++stage) {
-            ptx::barrier_init(pipe.full(stage), kProducers / 32);
+            ptx::barrier_init(pipe.full(stage), kProducers * (kHasCopies ? 2 : 1));
             ptx::barrier_init(pipe.empty(stage), kConsumers * 4);
         }
         ptx::fence_barrier_init();

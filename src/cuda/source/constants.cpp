@@ -170,6 +170,8 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kMovedStrideD", "voxels of the moved tensor from a voxel of the fixed one to the next"},
         {"kMovedPaddingD", "how far before the first voxel of the moved tensor the first one of the fixed one is"},
         {"kFixedAligned", "whether rows of the fixed tensor are multiples of 16 bytes"},
+        {"kMovedChunks", "whether the moved tensor is staged by chunks: 16 bytes of channels of a voxel"},
+        {"kFixedChunks", "the same of the fixed tensor"},
         {"kTileFixedChannels", "channels of the fixed tensor that a CTA has: columns of its products"},
         {"kTileMovedChannels", "channels of the moved tensor that a CTA has: rows of its products, for each tap"},
         {"kRowCells", "cells of 16 bytes of a row of the fixed tensor that are staged at a time"},

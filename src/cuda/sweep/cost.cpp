@@ -17,48 +17,70 @@ double as_double(int64_t value) {
     return static_cast<double>(value);
 }
 
+enum class Bring { words, cells, aligned_cells, copied_words, copied_sixteens };
+
 /// What producers do to bring a part of a slice: each place, which threads share, has a member of each channel or row.
 struct Staging {
+    Bring by;
     int64_t places, members;
-    int64_t elements;    ///< of a member: as many loads, or one of 16 bytes
-    int64_t stores;      ///< of 16 bytes, of a member; 0 for one of 4 bytes
-    bool aligned;        ///< whether there is one load
-    int64_t wavefronts;  ///< of the L1 cache, for a load of a warp
+    int64_t elements = 1;   ///< of a word or cell, a load each
+    int64_t stores = 1;     ///< of a cell
+    int64_t wavefronts = 1; ///< of the L1 cache, for a load of a warp
 
-    double warps() const { return as_double(places * members) / 32; }
+    bool copies() const { return by == Bring::copied_words || by == Bring::copied_sixteens; }
+    /// Members of all threads, those that have less to do than others included, by warps.
+    double warps() const {
+        const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / places, 1);
+        return as_double(cuts(places * sharers, SweepThreads::kProducers) * cuts(members, sharers) *
+                         SweepThreads::kProducers / 32);
+    }
     double latency() const {
+        if (copies()) return kModel.load_latency;
         constexpr int64_t kRegisters = 32; // of what is on its way: kLoadedRegisters of the kernel
         const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / places, 1);
-        const int64_t batch = kRegisters / (aligned ? 4 : elements);
+        const int64_t batch = kRegisters / (by == Bring::aligned_cells ? 4 : elements);
         const int64_t rounds = cuts(places * sharers, SweepThreads::kProducers);
         return as_double(rounds * cuts(cuts(members, sharers), batch)) * kModel.load_latency;
     }
     double instructions() const {
-        const double loads = aligned ? 5 : as_double(elements) * kModel.load_instructions;
-        return warps() * (kModel.member_instructions + loads + as_double(stores) * 5);
+        double each = kModel.member_instructions;
+        if (by == Bring::words || by == Bring::cells) each += as_double(elements) * kModel.load_instructions;
+        if (by == Bring::cells || by == Bring::aligned_cells) each += as_double(stores) * 5;
+        return warps() * each;
     }
     double shared_clocks() const {
-        return warps() * ((aligned ? 4 : as_double(elements * wavefronts)) + as_double(std::max<int64_t>(stores * 4, 1)));
+        const double warps = as_double(places * members) / 32;
+        switch (by) {
+        case Bring::words: return warps * as_double(elements * wavefronts + 1);
+        case Bring::cells: return warps * as_double(elements * wavefronts + stores * 4);
+        case Bring::copied_words: return warps * as_double(wavefronts + 1);
+        case Bring::aligned_cells:
+        case Bring::copied_sixteens: break;
+        }
+        return warps * 8;
     }
 };
 
 Staging fixed_staging(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
-    const bool aligned = !problem.channels_last() &&
-                         sweep_roles(problem, tile.moves_src).fixed[2] % plane.cell_voxels() == 0;
+    if (plane.fixed_chunks)
+        return {Bring::copied_sixteens, tile.fixed_channels / plane.chunk_channels() * plane.tile_w(), tile.height};
     if (problem.channels_last())
-        return {tile.fixed_channels * tile.row_cells, tile.height, plane.cell_voxels(), 1, false, 1};
-    return {plane.cells(), tile.fixed_channels, plane.cell_voxels(), 1, aligned, 4};
+        return {Bring::cells, tile.fixed_channels * tile.row_cells, tile.height, plane.cell_voxels()};
+    const bool aligned = sweep_roles(problem, tile.moves_src).fixed[2] % plane.cell_voxels() == 0;
+    return {aligned ? Bring::aligned_cells : Bring::cells, plane.cells(), tile.fixed_channels, plane.cell_voxels(), 1, 4};
 }
 
 Staging moved_staging(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
-    const int64_t elements = plane.cell_voxels() + plane.copies() - 1;
-    const int64_t row_cells = int64_t{plane.phases()} * plane.phase_cells();
+    const int64_t row_sixteens = plane.row_bytes() / 16;
+    if (plane.moved_chunks)
+        return {Bring::copied_sixteens, tile.moved_channels / plane.chunk_channels() * row_sixteens, plane.met_h()};
     if (problem.channels_last())
-        return {tile.moved_channels * row_cells, plane.met_h(), elements, plane.copies(), false, 1};
-    return {int64_t{plane.met_h()} * plane.row_words(), tile.moved_channels, plane.word_voxels(), 0, false,
-            std::min<int64_t>(plane.phases(), 8)};
+        return {Bring::cells, tile.moved_channels * row_sixteens / plane.copies(), plane.met_h(),
+                plane.cell_voxels() + plane.copies() - 1, plane.copies()};
+    return {problem.dtype == DType::f32 ? Bring::copied_words : Bring::words, plane.met_h() * row_sixteens * 4,
+            tile.moved_channels, plane.word_voxels(), 0, std::min<int64_t>(plane.phases(), 8)};
 }
 
 double kernel_clocks(const Problem& problem, const Device& device, const SweepTile& tile) {

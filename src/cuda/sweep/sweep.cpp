@@ -67,7 +67,8 @@ std::string reject(const Question& question) {
 std::string product_source(const Problem& problem, const SweepTile& tile) {
     const int64_t count = tile.fixed_channels / 2;
     const std::string type = tensorcore::operand_type(problem);
-    const bool transposable = type != "tf32"; // the instruction then says that the columns are not
+    const bool transposable = type != "tf32"; // the instruction then says whether columns lie side by side
+    const SweepPlane plane = sweep_plane(problem, tile);
     std::string registers, operands;
     for (int64_t i = 0; i < count; ++i) {
         registers += (i > 0 ? ", %" : "%") + std::to_string(i);
@@ -78,7 +79,7 @@ std::string product_source(const Problem& problem, const SweepTile& tile) {
            "], const uint32_t (&rows)[4], uint64_t columns) {\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" +
            std::to_string(tile.fixed_channels) + (problem.dtype == DType::f32 ? "k8" : "k16") + ".f32." + type + "." +
            type + " {" + registers + "}, {" + operand(0) + ", " + operand(1) + ", " + operand(2) + ", " + operand(3) +
-           "}, " + operand(4) + ", 1, 1, 1" + (transposable ? ", 0" : "") + ";\"\n        : " + operands +
+           "}, " + operand(4) + ", 1, 1, 1" + (transposable ? (plane.fixed_chunks ? ", 1" : ", 0") : "") + ";\"\n        : " + operands +
            " : \"r\"(rows[0]), \"r\"(rows[1]), \"r\"(rows[2]), \"r\"(rows[3]), \"l\"(columns));\n}\n";
 }
 
@@ -86,6 +87,7 @@ std::string product_source(const Problem& problem, const SweepTile& tile) {
 
 KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
     const SweepRoles roles = sweep_roles(problem, tile.moves_src);
+    const SweepPlane plane = sweep_plane(problem, tile);
     Prelude prelude;
     prelude.add("#include \"base/storage.cuh\"\n")
         .add(element_types(problem))
@@ -98,7 +100,9 @@ KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
         .extents("kMovedStride", roles.stride)
         .extents("kMovedPadding", roles.padding)
         .extents("kDilation", roles.dilation)
-        .flag("kFixedAligned", roles.fixed[2] % sweep_plane(problem, tile).cell_voxels() == 0)
+        .flag("kFixedAligned", roles.fixed[2] % plane.cell_voxels() == 0)
+        .flag("kMovedChunks", plane.moved_chunks)
+        .flag("kFixedChunks", plane.fixed_chunks)
         .constant("kTileFixedChannels", tile.fixed_channels)
         .constant("kTileMovedChannels", tile.moved_channels)
         .extents("kBlockTaps", tile.taps)

@@ -34,12 +34,19 @@ SweepRoles sweep_roles(const Problem& problem, bool moves_src) {
             dilation};
 }
 
+bool has_chunks(const Problem& problem, int64_t channels) {
+    return problem.channels_last() && channels * bytes_per_element(problem.dtype) % 16 == 0;
+}
+
 SweepPlane sweep_plane(const Problem& problem, const SweepTile& tile) {
     const SweepRoles roles = sweep_roles(problem, tile.moves_src);
+    // What is to be rounded to tf32 is stored by threads, and then channel by channel.
+    const bool fixed_chunks = problem.dtype != DType::f32 && has_chunks(problem, roles.fixed_channels);
     const auto narrow = [](int64_t value) { return static_cast<int>(value); };
     return {narrow(tile.height),       narrow(tile.row_cells),    narrow(roles.stride[1]),
             narrow(roles.stride[2]),   narrow(roles.dilation[1]), narrow(roles.dilation[2]),
-            narrow(tile.taps[1]),      narrow(tile.taps[2]),      static_cast<int>(bytes_per_element(problem.dtype))};
+            narrow(tile.taps[1]),      narrow(tile.taps[2]),      static_cast<int>(bytes_per_element(problem.dtype)),
+            has_chunks(problem, roles.moved_channels), fixed_chunks};
 }
 
 SweepDepth sweep_depth(const Problem& problem, const SweepTile& tile) {

@@ -38,6 +38,9 @@ struct SweepRoles {
 };
 SweepRoles sweep_roles(const Problem& problem, bool moves_src);
 
+/// Whether 16 bytes of channels of a group are copied at once.
+bool has_chunks(const Problem& problem, int64_t channels);
+
 SweepPlane sweep_plane(const Problem& problem, const SweepTile& tile);
 SweepDepth sweep_depth(const Problem& problem, const SweepTile& tile);
 int64_t sweep_shared_bytes(const Problem& problem, const SweepTile& tile);

@@ -8,7 +8,7 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kMostColumns = 256;  // of one wgmma
+constexpr int64_t kMostColumns = 192; // of a wgmma whose registers are at most the 128 that a thread begins with
 constexpr int64_t kOtherRegisters = 22; // of a consumer, beside sums, rows on their way and where rows begin
 constexpr int64_t kMostMet = 1024;      // rows or columns of the moved tensor in a slot: far more than fit
 constexpr size_t kShapes = 24;          // whose planes are gone through
@@ -84,8 +84,9 @@ std::vector<SweepTile> shapes(const Problem& problem) {
     for (const bool moves_src : {false, true}) {
         if (moves_src && !may_move_src) continue;
         const SweepRoles roles = sweep_roles(problem, moves_src);
+        const int64_t chunk = has_chunks(problem, roles.moved_channels) ? 16 / bytes_per_element(problem.dtype) : 1;
         for (const int64_t fixed : equal_parts(roles.fixed_channels, {8, 16, 24, 32, 48, 64, 96, 128, 192, 256}, 8))
-            for (const int64_t moved : equal_parts(roles.moved_channels, {4, 8, 16, 24, 32, 48, 64, 96, 128, 256}))
+            for (const int64_t moved : equal_parts(roles.moved_channels, {4, 8, 16, 24, 32, 48, 64, 96, 128, 256}, chunk))
                 for (const Extents& taps : tap_blocks(problem)) {
                     const SweepTile shape = {moves_src, fixed, moved, taps, 2, 1};
                     if (fixed > kMostColumns || !fits_registers(shape)) continue;

@@ -124,6 +124,14 @@ inline void copy_async_part(uint32_t shared_dst, const void* src, int bytes) {
         std::memcpy(emulator::memory() + shared_dst, src, static_cast<size_t>(bytes));
     });
 }
+template <int kBytes>
+void copy_async_or_zeros(uint32_t shared_dst, const void* src, bool copies) {
+    if constexpr (kBytes == 16) return copy_async_part(shared_dst, src, copies ? 16 : 0);
+    emulator::copy_in([=] {
+        std::memset(emulator::memory() + shared_dst, 0, 4);
+        if (copies) std::memcpy(emulator::memory() + shared_dst, src, 4);
+    });
+}
 inline void copy_async_commit() {
     emulator::close_copies_in();
 }
@@ -316,9 +324,19 @@ void wgmma(float* sums, int columns, uint64_t a, uint64_t b, bool adds) {
     emulator::multiply([=] { multiply_rows<Word>(sums, columns, a, b, adds); });
 }
 
+/// The word k of 8 of a column of 16-bit elements whose columns lie side by side, without swizzle.
+inline uint32_t turned_word(uint64_t descriptor, int column, int k) {
+    const auto field = [&](int shift) { return static_cast<uint32_t>(descriptor >> shift & 0x3FFF) << 4; };
+    const uint32_t start = field(0) + column / 8 * field(32) + k / 4 * field(16) + column % 8 * 2 + k % 4 * 32;
+    uint16_t first, second;
+    load_shared(first, start);
+    load_shared(second, start + 16);
+    return first | static_cast<uint32_t>(second) << 16;
+}
+
 /// The same with rows from registers: rows g and g + 8 of a warp are those of its own lanes.
 template <typename Word>
-void wgmma_rows(float* sums, int columns, const uint32_t (&rows)[4], uint64_t b) {
+void wgmma_rows(float* sums, int columns, const uint32_t (&rows)[4], uint64_t b, bool turned) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const emulator::Words* const all = emulator::exchange(rows, 4);
     std::array<std::array<uint32_t, 8>, 2> own;
@@ -327,8 +345,11 @@ void wgmma_rows(float* sums, int columns, const uint32_t (&rows)[4], uint64_t b)
     emulator::exchanged();
     emulator::multiply([=] {
         for (int index = 0; index < columns / 2; ++index)
-            for (int k = 0; k < 8; ++k)
-                sums[index] += Word::multiply(own[index % 4 / 2][k], operand_word(b, index / 4 * 8 + 2 * t + index % 2, k));
+            for (int k = 0; k < 8; ++k) {
+                const int column = index / 4 * 8 + 2 * t + index % 2;
+                const uint32_t word = turned ? turned_word(b, column, k) : operand_word(b, column, k);
+                sums[index] += Word::multiply(own[index % 4 / 2][k], word);
+            }
     });
 }
 

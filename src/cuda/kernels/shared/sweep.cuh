@@ -6,11 +6,12 @@
 
 namespace tconv3d::cuda {
 
-/// The plane of a tile in shared memory, in words of 4 bytes. Voxels of a row come in cells of 16 bytes.
+/// The plane of a tile in shared memory. Voxels of a row come in cells: as many as 16 bytes have elements, half a k step.
 ///
 /// A row of the moved tensor has its voxels `phases` apart side by side: those that neighbouring voxels of the fixed
-/// tensor meet through one tap. A word of 16-bit elements is two neighbours, so that a tap may begin in the middle of a
-/// word: then there is a second copy of each row, one voxel further on.
+/// tensor meet through one tap. By channels, a plane has the rows of one channel. A word of 16-bit elements is then two
+/// neighbours, so that a tap may begin in the middle of a word: there is a second copy of each row, one voxel further
+/// on. By chunks, as channels_last_3d lies in memory, a plane has 16 bytes of channels for each voxel.
 struct SweepPlane {
     int tile_h;
     int row_cells; ///< of the fixed tensor: 1, or an even number
@@ -18,47 +19,66 @@ struct SweepPlane {
     int dilation_h, dilation_w;
     int taps_h, taps_w; ///< of a block
     int element_bytes;
-
-    constexpr int cell_voxels() const { return 16 / element_bytes; }
-    constexpr int word_voxels() const { return 4 / element_bytes; }
-    constexpr int tile_w() const { return row_cells * cell_voxels(); }
+    bool moved_chunks; ///< whether the moved tensor lies by chunks
+    bool fixed_chunks; ///< whether the fixed tensor does, else by cells of a channel
 
     static constexpr int kBarrierBytes = 1024; ///< of shared memory, before all stages and slots
 
-    // The fixed tensor: cells of a channel, in k steps of two.
+    constexpr int cell_voxels() const { return 16 / element_bytes; }
+    constexpr int chunk_channels() const { return 16 / element_bytes; }
+    constexpr int word_voxels() const { return 4 / element_bytes; }
+    constexpr int tile_w() const { return row_cells * cell_voxels(); }
+
+    // The fixed tensor: cells, in k steps of two. By channels, 16 bytes of a cell are followed by those of the next
+    // channel. From a cell to the next one, or by chunks from a plane to the next one, it is an odd number of times 16
+    // bytes, so that threads which store neighbours use different banks.
     constexpr int cells() const { return tile_h * row_cells; }
     constexpr int steps() const { return cells() / 2; }
-    /// From a cell to the next one of its channel: an odd number of cells, so that threads which store neighbours use
-    /// different banks. Between them are those of the other channels.
-    constexpr int cell_pitch(int channels) const { return (channels | 1) * 16; }
-    constexpr int fixed_bytes(int channels) const { return cells() * cell_pitch(channels); }
+    constexpr int cell_pitch(int channels) const {
+        return fixed_chunks ? 16 * cell_voxels() : (channels | 1) * 16;
+    }
+    constexpr int fixed_plane_bytes() const { return cells() * 16 * cell_voxels() + 16; }
+    constexpr int fixed_bytes(int channels) const {
+        return fixed_chunks ? channels / chunk_channels() * fixed_plane_bytes() : cells() * cell_pitch(channels);
+    }
 
     // The moved tensor.
     constexpr int met_h() const { return stride_h * (tile_h - 1) + dilation_h * (taps_h - 1) + 1; }
     constexpr int met_w() const { return stride_w * (tile_w() - 1) + dilation_w * (taps_w - 1) + 1; }
     constexpr int phases() const { return stride_w < met_w() ? stride_w : met_w(); }
+    constexpr int phase_columns() const { return (met_w() + phases() - 1) / phases(); }
     constexpr int copies() const {
         for (int tap = 0; tap < taps_w; ++tap)
-            if (element_bytes == 2 && tap * dilation_w / phases() % 2 == 1) return 2;
+            if (element_bytes == 2 && !moved_chunks && tap * dilation_w / phases() % 2 == 1) return 2;
         return 1;
     }
-    constexpr int phase_cells() const {
-        return ((met_w() + phases() - 1) / phases() + cell_voxels() - 1) / cell_voxels();
+    constexpr int phase_cells() const { return (phase_columns() + cell_voxels() - 1) / cell_voxels(); }
+    constexpr int copy_bytes() const { return phase_cells() * 16; }
+    constexpr int phase_bytes() const { return moved_chunks ? phase_columns() * 16 : copies() * copy_bytes(); }
+    constexpr int row_bytes() const { return phases() * phase_bytes(); }
+    /// From a plane to the next one, so that the rows of a product are in different banks: for eight channels at four
+    /// words each an odd number of times 16 bytes, for two chunks of fp32 at four voxels each 64 bytes modulo 128.
+    constexpr int plane_bytes() const {
+        const int sixteens = met_h() * row_bytes() / 16;
+        return (moved_chunks && element_bytes == 4 ? (sixteens + 3) / 8 * 8 + 4 : sixteens | 1) * 16;
     }
-    constexpr int phase_words() const { return copies() * phase_cells() * 4; }
-    constexpr int row_words() const { return phases() * phase_words(); }
-    /// An odd number of cells: eight channels at four words each are then in different banks.
-    constexpr int channel_words() const { return (met_h() * row_words() / 4 | 1) * 4; }
+    constexpr int slot_bytes(int channels) const {
+        return (moved_chunks ? channels / chunk_channels() : channels) * plane_bytes();
+    }
 
-    constexpr int slot_bytes(int channels) const { return channels * channel_words() * 4; }
-
-    /// Where a tap of a block begins in a channel.
-    constexpr int tap_word(int tap_h, int tap_w) const {
+    /// Where a channel begins in a slot, and a tap of a block in a plane.
+    constexpr int channel_byte(int channel) const {
+        return moved_chunks ? channel / chunk_channels() * plane_bytes() + channel % chunk_channels() * element_bytes
+                            : channel * plane_bytes();
+    }
+    constexpr int tap_byte(int tap_h, int tap_w) const {
         const int at = tap_w * dilation_w, column = at / phases();
-        const int copy = column % word_voxels() == 0 ? 0 : 1;
-        return tap_h * dilation_h * row_words() + at % phases() * phase_words() + copy * phase_cells() * 4 +
-               column / word_voxels();
+        const int copy = moved_chunks || column % word_voxels() == 0 ? 0 : 1;
+        return tap_h * dilation_h * row_bytes() + at % phases() * phase_bytes() + copy * copy_bytes() +
+               (moved_chunks ? column * 16 : column / word_voxels() * 4);
     }
+    /// From the voxels of a cell of the fixed tensor to those of the next one in its row.
+    constexpr int next_cell_bytes() const { return moved_chunks ? cell_voxels() * 16 : 16; }
 };
 
 /// The slices of the moved tensor that a slice of the fixed one meets through the taps of a block. Only every

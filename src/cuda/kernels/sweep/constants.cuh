@@ -16,7 +16,7 @@ constexpr int kThreads = SweepThreads::kConsumers + kProducers;
 constexpr int kLoadedRegisters = 32; // of a producer, for what is on its way
 
 constexpr SweepPlane kPlane = {kTileH,     kRowCells,  kMovedStrideH, kMovedStrideW, kDilationH,
-                               kDilationW, kBlockTapsH, kBlockTapsW,   kElementBytes};
+                               kDilationW, kBlockTapsH, kBlockTapsW, kElementBytes, kMovedChunks, kFixedChunks};
 constexpr SweepDepth kDepth = {kMovedStrideD, kDilationD, kBlockTapsD};
 constexpr int kSlots = kDepth.slots(kStages);
 
@@ -27,12 +27,15 @@ constexpr int kMovedChannels = kMovesSrc ? kSrcChannels : kDstChannels;
 constexpr int kBlockTaps = kBlockTapsD * kBlockTapsH * kBlockTapsW;
 constexpr int kRows = kBlockTaps * kTileMovedChannels;
 
-// Shared memory, in bytes: barriers, stages of the fixed tensor, slots of slices of the moved one. Eight cells
-// of neighbouring channels of the fixed tensor are a core matrix of a K-major operand.
+// Shared memory, in bytes: barriers, stages of the fixed tensor, slots of slices of the moved one. The cells
+// of eight neighbouring channels of the fixed tensor are a core matrix of a K-major operand, and eight voxels of a chunk
+// one of an operand that has its channels side by side.
 constexpr int kBarrierBytes = SweepPlane::kBarrierBytes;
 constexpr int kCellPitch = kPlane.cell_pitch(kTileFixedChannels);
 constexpr int kFixedBytes = kPlane.fixed_bytes(kTileFixedChannels);
 constexpr int kSlotBytes = kPlane.slot_bytes(kTileMovedChannels);
+
+constexpr bool kHasCopies = kMovedChunks || kFixedChunks || (kElementBytes == 4 && !kChannelsLast); // by cp.async
 
 struct Pipeline {
     uint32_t shared;

@@ -41,10 +41,10 @@ __device__ __forceinline__ uint32_t word_of(const Element* values) {
     }
 }
 
-/// The elements of a word, kStep apart in memory.
+/// Two elements of a word, kStep apart in memory.
 template <int kStep>
 struct WordElements {
-    static constexpr int kRegisters = kPlane.word_voxels();
+    static constexpr int kRegisters = 2;
     Element values[kRegisters];
 
     __device__ __forceinline__ void load(const Element* first, uint32_t exist) {
@@ -72,7 +72,7 @@ struct CellElements {
             uint32_t words[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) words[i] = word_of(values + copy + i * kPlane.word_voxels());
-            ptx::store_shared(to + copy * (kPlane.phase_cells() * 16), words);
+            ptx::store_shared(to + copy * kPlane.copy_bytes(), words);
         }
     }
 };
@@ -156,11 +156,42 @@ __device__ __forceinline__ void move_cells(const PlaceCells& cells, int first) {
     }
 }
 
-/// Brings a slice of the fixed tensor: cell by cell, all channels of a cell side by side.
+/// Copies the words of a place, or 16 bytes for each member, zeros where there is nothing; they arrive some time later.
+template <int kBytes, int kMembers, int kStep, int kToStep>
+__device__ __forceinline__ void copy_members(const PlaceCells& cells, int first) {
+    const Element* from = cells.from + first * cells.step;
+    uint32_t to = cells.to + first * kToStep;
+#pragma unroll 4
+    for (int member = first; member < kMembers; member += kStep) {
+        const bool exists = member >= cells.begin && member < cells.end && cells.exist != 0;
+        ptx::copy_async_or_zeros<kBytes>(to, from, exists);
+        from += kStep * cells.step;
+        to += kStep * kToStep;
+    }
+}
+
+constexpr int chunks(int channels) {
+    return (channels + kPlane.chunk_channels() - 1) / kPlane.chunk_channels();
+}
+
+/// Brings a slice of the fixed tensor, by chunks or by the cells of channels.
 __device__ __forceinline__ void load_fixed(const Slice<kGroups * kFixedChannels>& src, int h, int w, uint32_t to,
                                            int thread) {
     constexpr int kVoxelStep = Slice<kGroups * kFixedChannels>::kVoxelStep;
-    if constexpr (kChannelsLast) {
+    if constexpr (kFixedChunks) {
+        constexpr int kChunks = chunks(kTileFixedChannels), kPlaces = kChunks * kPlane.tile_w();
+        for_each_place<kPlaces>(thread, [&](int place, int first) {
+            const int chunk = place % kChunks, at_w = place / kChunks, channel = chunk * kPlane.chunk_channels();
+            const int column = w + at_w, row_step = src.w * kVoxelStep;
+            const PlaceCells cells = {src.first + int64_t{h} * row_step + int64_t{column} * kVoxelStep + channel,
+                                      row_step,
+                                      column < src.w,
+                                      0,
+                                      channel < src.channels ? src.h - h : 0,
+                                      to + chunk * kPlane.fixed_plane_bytes() + at_w * 16};
+            copy_members<16, kTileH, kSharers<kPlaces>, kPlane.tile_w() * 16>(cells, first);
+        });
+    } else if constexpr (kChannelsLast) {
         constexpr int kPlaces = kTileFixedChannels * kRowCells;
         for_each_place<kPlaces>(thread, [&](int place, int first) {
             const int channel = place % kTileFixedChannels, cell = place / kTileFixedChannels;
@@ -190,44 +221,76 @@ __device__ __forceinline__ void load_fixed(const Slice<kGroups * kFixedChannels>
     }
 }
 
-/// Brings a slice of the moved tensor: channel by channel, each phase of a row by itself; by words where these are
-/// neighbours in memory.
-__device__ __forceinline__ void load_moved(const Slice<kGroups * kMovedChannels>& src, int h, int w, uint32_t to,
-                                           int thread) {
-    constexpr int kVoxelStep = Slice<kGroups * kMovedChannels>::kVoxelStep;
+using MovedSlice = Slice<kGroups * kMovedChannels>;
+
+/// Brings a slice of the moved tensor by chunks, each phase of a row by itself.
+__device__ __forceinline__ void load_moved_chunks(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
+    constexpr int kPhases = kPlane.phases(), kColumns = kPlane.phase_columns();
+    constexpr int kChunks = chunks(kTileMovedChannels), kPlaces = kChunks * kPhases * kColumns;
+    for_each_place<kPlaces>(thread, [&](int place, int first) {
+        const int chunk = place % kChunks, at_w = place / kChunks, channel = chunk * kPlane.chunk_channels();
+        const int column = w + at_w, row_step = src.w * MovedSlice::kVoxelStep;
+        const PlaceCells cells = {src.first + int64_t{h} * row_step + int64_t{column} * MovedSlice::kVoxelStep + channel,
+                                  row_step,
+                                  static_cast<unsigned>(column) < static_cast<unsigned>(src.w),
+                                  -h,
+                                  src.exists && channel < src.channels ? src.h - h : 0,
+                                  to + chunk * kPlane.plane_bytes() + at_w % kPhases * kPlane.phase_bytes() +
+                                      at_w / kPhases * 16};
+        copy_members<16, kPlane.met_h(), kSharers<kPlaces>, kPlane.row_bytes()>(cells, first);
+    });
+}
+
+/// The same by channels where these are neighbours in memory: cells of each, or of fp32 words.
+__device__ __forceinline__ void load_moved_channels(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
     constexpr int kPhases = kPlane.phases(), kCells = kPlane.phase_cells(), kCopies = kPlane.copies();
     constexpr int kElements = kCellVoxels + kCopies - 1;
-    constexpr int kChannelBytes = kPlane.channel_words() * 4, kRowBytes = kPlane.row_words() * 4;
-    using Cell = CellElements<kCellVoxels, kCopies, kPhases * kVoxelStep>;
-    if constexpr (kChannelsLast) {
-        constexpr int kPlaces = kTileMovedChannels * kPhases * kCells;
-        for_each_place<kPlaces>(thread, [&](int place, int first) {
-            const int channel = place % kTileMovedChannels, at = place / kTileMovedChannels;
-            const int cell = at % kCells, phase = at / kCells, column = w + cell * kCellVoxels * kPhases + phase;
-            const int row_step = src.w * kVoxelStep;
-            const PlaceCells cells = {src.first + int64_t{h} * row_step + int64_t{column} * kVoxelStep + channel,
-                                      row_step,
-                                      existing<kElements>(column, kPhases, src.w),
-                                      -h,
-                                      src.exists && channel < src.channels ? src.h - h : 0,
-                                      to + channel * kChannelBytes + phase * (kPlane.phase_words() * 4) + cell * 16};
-            move_cells<Cell, kPlane.met_h(), kSharers<kPlaces>, kRowBytes>(cells, first);
-        });
+    constexpr int kPlaces = kTileMovedChannels * kPhases * kCells;
+    for_each_place<kPlaces>(thread, [&](int place, int first) {
+        const int channel = place % kTileMovedChannels, at = place / kTileMovedChannels;
+        const int cell = at % kCells, phase = at / kCells, column = w + cell * kCellVoxels * kPhases + phase;
+        const int row_step = src.w * MovedSlice::kVoxelStep;
+        const PlaceCells cells = {src.first + int64_t{h} * row_step + int64_t{column} * MovedSlice::kVoxelStep + channel,
+                                  row_step,
+                                  existing<kElements>(column, kPhases, src.w),
+                                  -h,
+                                  src.exists && channel < src.channels ? src.h - h : 0,
+                                  to + channel * kPlane.plane_bytes() + phase * kPlane.phase_bytes() + cell * 16};
+        move_cells<CellElements<kCellVoxels, kCopies, kPhases * MovedSlice::kVoxelStep>, kPlane.met_h(),
+                   kSharers<kPlaces>, kPlane.row_bytes()>(cells, first);
+    });
+}
+
+/// The same where voxels are neighbours in memory: words of a row.
+__device__ __forceinline__ void load_moved_rows(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
+    constexpr int kPhases = kPlane.phases(), kWords = kPlane.copy_bytes() / 4, kRowWords = kPlane.row_bytes() / 4;
+    constexpr int kPlaces = kPlane.met_h() * kRowWords;
+    for_each_place<kPlaces>(thread, [&](int place, int first) {
+        const int row = place / kRowWords, phase = place % kRowWords / (kPlane.phase_bytes() / 4);
+        const int copy = place / kWords % kPlane.copies(), word = place % kWords;
+        const int column = w + (word * kPlane.word_voxels() + copy) * kPhases + phase;
+        const bool exists = src.exists && static_cast<unsigned>(h + row) < static_cast<unsigned>(src.h);
+        const PlaceCells cells = {src.first + int64_t{h + row} * src.w + column,
+                                  src.channel_step,
+                                  existing<kPlane.word_voxels()>(column, kPhases, src.w),
+                                  0,
+                                  exists ? src.channels : 0,
+                                  to + place * 4};
+        if constexpr (kElementBytes == 4) {
+            copy_members<4, kTileMovedChannels, kSharers<kPlaces>, kPlane.plane_bytes()>(cells, first);
+        } else {
+            move_cells<WordElements<kPhases>, kTileMovedChannels, kSharers<kPlaces>, kPlane.plane_bytes()>(cells, first);
+        }
+    });
+}
+
+__device__ __forceinline__ void load_moved(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
+    if constexpr (kMovedChunks) {
+        load_moved_chunks(src, h, w, to, thread);
+    } else if constexpr (kChannelsLast) {
+        load_moved_channels(src, h, w, to, thread);
     } else {
-        constexpr int kPlaces = kPlane.met_h() * kPlane.row_words();
-        for_each_place<kPlaces>(thread, [&](int place, int first) {
-            const int word = place % (kCells * 4), copy = place / (kCells * 4) % kCopies;
-            const int phase = place / kPlane.phase_words() % kPhases, row = place / kPlane.row_words();
-            const int column = w + (word * kPlane.word_voxels() + copy) * kPhases + phase;
-            const bool exists = src.exists && static_cast<unsigned>(h + row) < static_cast<unsigned>(src.h);
-            const PlaceCells cells = {src.first + int64_t{h + row} * src.w + column,
-                                      src.channel_step,
-                                      existing<kPlane.word_voxels()>(column, kPhases, src.w),
-                                      0,
-                                      exists ? src.channels : 0,
-                                      to + place * 4};
-            move_cells<WordElements<kPhases>, kTileMovedChannels, kSharers<kPlaces>, kChannelBytes>(cells, first);
-        });
+        load_moved_rows(src, h, w, to, thread);
     }
 }
 
@@ -242,6 +305,13 @@ struct Released {
         }
     }
 };
+
+/// Says that a stage is full: of what this thread has stored, and, when they are done, of its copies.
+__device__ __forceinline__ void signal_full(const Pipeline& pipe, int stage) {
+    ptx::fence_shared_async();
+    ptx::barrier_arrive(pipe.full(stage));
+    if constexpr (kHasCopies) ptx::copy_async_arrive(pipe.full(stage));
+}
 
 __device__ __forceinline__ void produce(const SweepArguments& args, const Item& item, const Pipeline& pipe,
                                         int thread) {
@@ -265,9 +335,7 @@ __device__ __forceinline__ void produce(const SweepArguments& args, const Item& 
                            int64_t{item.group} * kFixedChannels + item.fixed_first, kFixedChannels - item.fixed_first,
                            walk.d},
                           h, w, pipe.fixed(walk.stage()), thread);
-        ptx::fence_shared_async();
-        __syncwarp();
-        if (thread % 32 == 0) ptx::barrier_arrive(pipe.full(walk.stage()));
+        signal_full(pipe, walk.stage());
     }
 }
 

@@ -33,8 +33,8 @@ struct Row {
 constexpr int kLineRows = kRowCells == 1 ? 2 : 1;
 constexpr int kLines = kTileH / kLineRows;
 constexpr int kLineSteps = kRowCells == 1 ? 1 : kRowCells / 2;
-constexpr int kRowBytes = kMovedStrideH * kPlane.row_words() * 4; // to what the next row of the fixed tensor meets
-constexpr int kSecondCell = kRowCells == 1 ? kRowBytes : 16;
+constexpr int kRowBytes = kMovedStrideH * kPlane.row_bytes(); // to what the next row of the fixed tensor meets
+constexpr int kSecondCell = kRowCells == 1 ? kRowBytes : kPlane.next_cell_bytes();
 constexpr int kLineBytes = kLineRows * kRowBytes;
 
 // Tiles are multiplied in groups, in turns with two sets of registers: an even number of groups in each round.
@@ -49,48 +49,62 @@ struct Fragments {
     uint32_t words[kGroupTiles][4];
 };
 
-/// Where the rows of this thread begin, with the slot that each one's tap meets.
+// Chunks of 16-bit elements are turned around by ldmatrix, for which each lane has the address of one voxel of eight
+// channels: of rows 0 or 8 of its tile, and of the first or the second cell. Else a lane loads words of two rows.
+constexpr bool kByMatrices = kMovedChunks && kElementBytes == 2;
+constexpr int kTileAddresses = kByMatrices ? 1 : 2;
+
+/// Where the rows that this thread loads begin, with the slot that each one's tap meets.
 struct RowAddresses {
-    uint32_t at[kTiles][2];
+    uint32_t at[kTiles][kTileAddresses];
 
     __device__ __forceinline__ explicit RowAddresses(const Pipeline& pipe) {
         constexpr SweepPlane plane = kPlane;
         constexpr SweepDepth depth = kDepth;
+        const int lane = threadIdx.x % 32;
+        const int voxel_bytes = kByMatrices ? lane % 8 * 16 + lane / 16 * kSecondCell : lane % 4 * (kMovedChunks ? 16 : 4);
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const Row row(first_row(tile) + i * 8);
-                at[tile][i] = pipe.moved(depth.tap_slice(row.tap_d())) +
-                              (row.channel * kPlane.channel_words() + plane.tap_word(row.tap_h(), row.tap_w()) +
-                               threadIdx.x % 4) *
-                                  4;
+            for (int i = 0; i < kTileAddresses; ++i) {
+                const int first = kByMatrices ? first_row(tile) - lane / 4 + lane / 8 % 2 * 8 : first_row(tile) + i * 8;
+                const Row row(first);
+                at[tile][i] = pipe.moved(depth.tap_slice(row.tap_d())) + plane.channel_byte(row.channel) +
+                              plane.tap_byte(row.tap_h(), row.tap_w()) + voxel_bytes;
             }
     }
     __device__ __forceinline__ void advance(const Pipeline& pipe, int slices) {
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
+            for (int i = 0; i < kTileAddresses; ++i) {
                 at[tile][i] += slices * kSlotBytes;
                 if (at[tile][i] >= pipe.moved(kSlots)) at[tile][i] -= kSlots * kSlotBytes;
             }
     }
 };
 
+/// The rows of a tile. What copies have brought as it is gets rounded here: tensor cores would cut it off.
+__device__ __forceinline__ void load_tile(uint32_t (&words)[4], const RowAddresses& rows, int tile, uint32_t offset) {
+    if constexpr (kByMatrices) {
+        ptx::load_matrices_transposed(words, rows.at[tile][0] + offset);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            words[i] = ptx::load_shared(rows.at[tile][i % 2] + offset + i / 2 * kSecondCell);
+            if constexpr (kElementBytes == 4) words[i] = ptx::float_to_tf32(__uint_as_float(words[i]));
+        }
+    }
+}
+
 /// Loads the rows of a group of a round, from `offset` bytes behind where they begin.
 template <int kGroup>
 __device__ __forceinline__ void load_rows(Fragments& fragments, const RowAddresses& rows, uint32_t offset) {
     constexpr int kStep = kGroup / kGroupsOfStep, kFirst = kGroup % kGroupsOfStep * kGroupTiles;
-    constexpr int kAt = kStep / kLineSteps * kLineBytes + kStep % kLineSteps * 32;
+    constexpr int kAt = kStep / kLineSteps * kLineBytes + kStep % kLineSteps * (2 * kPlane.next_cell_bytes());
 #pragma unroll
-    for (int i = 0; i < kGroupTiles; ++i) {
-        if (kFirst + i >= kTiles) continue;
-#pragma unroll
-        for (int word = 0; word < 4; ++word)
-            fragments.words[i][word] =
-                ptx::load_shared(rows.at[kFirst + i][word % 2] + offset + kAt + word / 2 * kSecondCell);
-    }
+    for (int i = 0; i < kGroupTiles; ++i)
+        if (kFirst + i < kTiles) load_tile(fragments.words[i], rows, kFirst + i, offset + kAt);
 }
 
 template <int kGroup>
@@ -123,7 +137,8 @@ __device__ __forceinline__ void multiply_round(Sums& sums, Fragments (&sets)[2],
 __device__ __forceinline__ void multiply_slice(Sums& sums, const RowAddresses& rows, uint32_t fixed) {
     Fragments sets[2];
     load_rows<0>(sets[0], rows, 0);
-    uint64_t columns = ptx::wgmma_descriptor(fixed, kCellPitch, 128, ptx::Swizzle::none);
+    constexpr int kColumnsPitch = kFixedChunks ? kPlane.fixed_plane_bytes() : 128; // of 8 columns
+    uint64_t columns = ptx::wgmma_descriptor(fixed, kCellPitch, kColumnsPitch, ptx::Swizzle::none);
 #pragma unroll 1
     for (int round = 0; round < kRounds; ++round) {
         multiply_round<0>(sums, sets, rows, round * (kRoundLines * kLineBytes), columns, round == kRounds - 1);
@@ -138,6 +153,7 @@ __device__ __forceinline__ void consume(const SweepArguments& args, const Item& 
 #pragma unroll 1
     for (Walk walk(args, item); walk.passed < item.slices;) {
         ptx::barrier_wait(pipe.full(walk.stage()), walk.parity());
+        if constexpr (kFixedChunks) ptx::fence_shared_async(); // wgmma reads what cp.async has written
         multiply_slice(sums, rows, pipe.fixed(walk.stage()));
         __syncwarp();
         if (threadIdx.x % 32 == 0) ptx::barrier_arrive(pipe.empty(walk.stage()));
