@@ -13,6 +13,8 @@ struct SweepModel {
     double load_latency = 700;          ///< clocks of a batch of loads of a producer
     double load_instructions = 2;       ///< to load an element or zero
     double member_instructions = 4;     ///< to go to the next channel or row, and to store a word
+    double raw_instructions = 6;        ///< to copy what a word of 16-bit elements is made of, and to make it
+    double rounding_clocks = 6;         ///< that 64 rows wait for their rounding
     double instructions_per_clock = 2;  ///< that consumers leave to producers
     double slice_clocks = 350;          ///< between the last product of a slice and the first one of the next
     double tile_clocks = 1500;          ///< until a tile's first slice has come

@@ -18,6 +18,7 @@ struct SweepTile {
     Extents taps;           ///< of a block
     int64_t height;         ///< rows of a plane of the fixed tensor that are staged at a time
     int64_t row_cells;      ///< cells of 16 bytes in each of them: 1, or an even number
+    bool copies;            ///< whether fp32 of the moved tensor is copied, and rounded by those who multiply it
     int64_t stages = 2;     ///< of the fixed tensor
     int64_t splits = 1;     ///< of all slices of all tiles of all images
     double microseconds = 0; ///< estimated, for the whole problem

@@ -88,7 +88,7 @@ std::vector<SweepTile> shapes(const Problem& problem) {
         for (const int64_t fixed : equal_parts(roles.fixed_channels, {8, 16, 24, 32, 48, 64, 96, 128, 192, 256}, 8))
             for (const int64_t moved : equal_parts(roles.moved_channels, {4, 8, 16, 24, 32, 48, 64, 96, 128, 256}, chunk))
                 for (const Extents& taps : tap_blocks(problem)) {
-                    const SweepTile shape = {moves_src, fixed, moved, taps, 2, 1};
+                    const SweepTile shape = {moves_src, fixed, moved, taps, 2, 1, false};
                     if (fixed > kMostColumns || !fits_registers(shape)) continue;
                     const double columns = static_cast<double>(fixed);
                     const double clocks = static_cast<double>(sweep_items(problem, shape) * shape.warpgroup_tiles()) *
@@ -99,6 +99,10 @@ std::vector<SweepTile> shapes(const Problem& problem) {
     return first_of(by_products, kShapes);
 }
 
+bool takes_chunks(const Problem& problem, const SweepTile& shape) {
+    return has_chunks(problem, sweep_roles(problem, shape.moves_src).moved_channels);
+}
+
 /// The best plane of a shape; without an estimate where none fits.
 SweepTile with_best_plane(const Problem& problem, const Device& device, const SweepTile& shape) {
     SweepTile best = shape;
@@ -106,10 +110,15 @@ SweepTile with_best_plane(const Problem& problem, const Device& device, const Sw
     const int64_t rows = sweep_roles(problem, shape.moves_src).fixed[1];
     std::vector<int64_t> heights = equal_parts(rows, {1, 2, 3, 4, 6, 8, 16, 32});
     if (rows % 2 == 1) heights.push_back(rows + 1);
+    // What is multiplied many times is better rounded once.
+    std::vector<bool> ways = {false};
+    if (problem.dtype == DType::f32 && (!problem.channels_last() || takes_chunks(problem, shape))) ways.push_back(true);
+    for (const bool copies : ways)
     for (const int64_t stages : {2, 3})
         for (const int64_t cells : row_cells(problem, shape.moves_src))
             for (const int64_t height : heights) {
                 SweepTile tile = shape;
+                tile.copies = copies;
                 tile.stages = stages;
                 tile.row_cells = cells;
                 tile.height = height;

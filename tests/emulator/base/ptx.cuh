@@ -124,12 +124,10 @@ inline void copy_async_part(uint32_t shared_dst, const void* src, int bytes) {
         std::memcpy(emulator::memory() + shared_dst, src, static_cast<size_t>(bytes));
     });
 }
-template <int kBytes>
-void copy_async_or_zeros(uint32_t shared_dst, const void* src, bool copies) {
-    if constexpr (kBytes == 16) return copy_async_part(shared_dst, src, copies ? 16 : 0);
+inline void copy_async_word(uint32_t shared_dst, const void* src, int bytes) {
     emulator::copy_in([=] {
         std::memset(emulator::memory() + shared_dst, 0, 4);
-        if (copies) std::memcpy(emulator::memory() + shared_dst, src, 4);
+        std::memcpy(emulator::memory() + shared_dst, src, static_cast<size_t>(bytes));
     });
 }
 inline void copy_async_commit() {

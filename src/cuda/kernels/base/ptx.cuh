@@ -172,15 +172,9 @@ __device__ __forceinline__ void copy_async_part(uint32_t shared_dst, const void*
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_dst), "l"(src), "r"(bytes) : "memory");
 }
 
-/// Copies 4 or 16 bytes between addresses aligned to them, or puts zeros there.
-template <int kBytes>
-__device__ __forceinline__ void copy_async_or_zeros(uint32_t shared_dst, const void* src, bool copies) {
-    if constexpr (kBytes == 16) {
-        copy_async_part(shared_dst, src, copies ? 16 : 0);
-    } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_dst), "l"(src), "r"(copies ? 4 : 0)
-                     : "memory");
-    }
+/// Copies up to 4 bytes between addresses aligned to 4, and puts zeros behind them.
+__device__ __forceinline__ void copy_async_word(uint32_t shared_dst, const void* src, int bytes) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_dst), "l"(src), "r"(bytes) : "memory");
 }
 
 /// Closes the group of copy_async of this thread so far.

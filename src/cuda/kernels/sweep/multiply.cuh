@@ -84,7 +84,17 @@ struct RowAddresses {
     }
 };
 
-/// The rows of a tile. What copies have brought as it is gets rounded here: tensor cores would cut it off.
+constexpr bool kRoundsRows = kElementBytes == 4 && (kMovedChunks || kCopiesWords);
+
+/// Rounds to tf32, halves away from zero, for tensor cores, which cut off what lies below: half of the last place is
+/// added. Infinities and what is not a number stay so.
+__device__ __forceinline__ uint32_t rounded_up(uint32_t bits) {
+    constexpr float kHalfPlace = 1.0f / 2048;
+    const float exponent = __uint_as_float(bits & 0xFF800000);
+    return __float_as_uint(fmaf(exponent, kHalfPlace, __uint_as_float(bits)));
+}
+
+/// The rows of a tile. What copies have brought as it is gets rounded here.
 __device__ __forceinline__ void load_tile(uint32_t (&words)[4], const RowAddresses& rows, int tile, uint32_t offset) {
     if constexpr (kByMatrices) {
         ptx::load_matrices_transposed(words, rows.at[tile][0] + offset);
@@ -92,7 +102,7 @@ __device__ __forceinline__ void load_tile(uint32_t (&words)[4], const RowAddress
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             words[i] = ptx::load_shared(rows.at[tile][i % 2] + offset + i / 2 * kSecondCell);
-            if constexpr (kElementBytes == 4) words[i] = ptx::float_to_tf32(__uint_as_float(words[i]));
+            if constexpr (kRoundsRows) words[i] = rounded_up(words[i]);
         }
     }
 }
