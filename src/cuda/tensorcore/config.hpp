@@ -63,6 +63,8 @@ struct InputStaging {
     bool has_whole_rows() const { return source == Source::whole_rows || source == Source::whole_planes; }
     /// Whether warps rearrange planes of a channel.
     bool has_planes() const { return source == Source::rows || has_whole_rows(); }
+    /// Whether they rearrange rows of a channel, planes or ranges.
+    bool takes_rows() const { return has_planes() || source == Source::ranges; }
     void print(Prelude& prelude) const;
 };
 

@@ -89,9 +89,14 @@ bool takes_ranges(const Config& config, const Problem& problem, const TapTables&
 
 } // namespace
 
-void set_positions(StagedPlane& plane, const TapTables& tables, int64_t loaded, int64_t read) {
-    plane.plane_pitch = round_up(loaded, 8);
-    plane.positions = (tables.staged_planes() - 1) * plane.plane_pitch + round_up(std::max(loaded, read), 8);
+/// Where warps take rows apart, eight neighbours of a row go to all input planes along W: these begin such that the
+/// eight fall into different banks, which eight positions fill.
+void set_positions(Config& config, const TapTables& tables, int64_t loaded, int64_t read) {
+    StagedPlane& plane = config.plane;
+    const int64_t planes_w = tables.inputs[2].count();
+    const bool apart = planes_w > 1 && 8 % planes_w == 0 && config.input.takes_rows();
+    plane.plane_pitch = round_up(loaded - (apart ? 8 / planes_w : 0), 8) + (apart ? 8 / planes_w : 0);
+    plane.positions = round_up((tables.staged_planes() - 1) * plane.plane_pitch + std::max(loaded, read), 8);
 }
 
 Source choose_source(const Problem& problem, Engine engine) {
@@ -161,7 +166,7 @@ bool set_streamed_plane(Config& config, const TapTables& tables) {
     const int64_t last = plane.blocks_w > 0 ? (tile.images * plane.rows - tables.halo(1)) * plane.pitch
                                             : products.m_tiles * products.warpgroups * 64 + 1;
     const int64_t reach = tables.halo(1) * plane.pitch + tables.halo(2);
-    set_positions(plane, tables, tile.images * plane.rows * plane.pitch, last + reach);
+    set_positions(config, tables, tile.images * plane.rows * plane.pitch, last + reach);
     return fits_box(config, tables);
 }
 

@@ -1,0 +1,206 @@
+#pragma once
+
+// How warps rearrange what bwd_data reads, where a stride takes its rows apart into input planes, and where they come as
+// ranges. Neighbouring lanes have neighbouring elements of a row: so their loads are in different banks, and so are
+// their stores, since the input planes along W lie half a core matrix apart (kInPlanePitch).
+#include "load/core_rows.cuh"
+#include "load/ranges.cuh"
+
+namespace {
+
+/// Whether a lane that goes from eight elements of a row to the next eight stays in the same input plane.
+constexpr bool kLanesStay =
+    8 % kInStrideW == 0 && (kSource == Source::rows || (kSource == Source::whole_planes && kInW % 8 == 0));
+constexpr bool kTakesHalvesApart = kHasPlanes && kDeinterleaves && kWordChannels == 2 && kLanesStay;
+constexpr bool kTakesElementsApart = kRanges || (kHasPlanes && kDeinterleaves && kWordChannels == 1);
+
+// ---- Core matrices ----
+
+constexpr int kCoreChannels = 4 * kWordChannels;
+constexpr int kCores = 2 * kSteps; // of a position
+
+/// Core matrices that get elements. Where all channels are less than a stage has room for, the others stay as they are.
+constexpr int kFilledCores = (kTakesHalvesApart || kTakesElementsApart) && kChunks == 1
+                                 ? (kInChannels + kCoreChannels - 1) / kCoreChannels
+                                 : kCores;
+
+/// Puts zeros into the other core matrices of all stages.
+__device__ __forceinline__ void clear_spare_cores(const Pipeline& pipe) {
+    const uint32_t zeros[4] = {};
+    constexpr int kSpareBytes = (kCores - kFilledCores) * kPlaneBytes;
+#pragma unroll 1
+    for (int at = threadIdx.x * 16; at < kStages * kParts * kSpareBytes; at += kThreads * 16) {
+        const int part = at / (kSpareBytes > 0 ? kSpareBytes : 1);
+        ptx::store_shared(pipe.in.data + at + (part + 1) * (kFilledCores * kPlaneBytes), zeros);
+    }
+    if constexpr (kWgmma) ptx::fence_shared_async();
+}
+
+// ---- Where a raw stage has what, and where it belongs ----
+
+// Of plane 0's first position, from the first element of a plane that comes whole.
+constexpr int kFirstRow = kWholeRows ? kShiftMinH * kInStrideH : 0;
+constexpr int kFirstColumn = kWholeRows ? kShiftMinW * kInStrideW : 0;
+constexpr int kRawElementBytes = 16 / kRawAlign;
+constexpr int kRawImageBytes = kStageChannels * kRawPitch * (kSource == Source::rows ? kBoxRows : 1) * kRawElementBytes;
+
+/// A row of the input, of all channels of a stage.
+struct RawLine {
+    int image, row;
+    PlaneElement<kInStrideH> h;
+    __device__ __forceinline__ explicit RawLine(uint32_t line)
+        : image(kImages == 1 ? 0 : line / kBoxRows), row(line - image * kBoxRows), h(kInPlaneH, row - kFirstRow) {}
+    __device__ __forceinline__ bool exists() const { return h.below(kPlaneRows); }
+    /// The position at which it begins, without the place of its input planes along W.
+    __device__ __forceinline__ int position() const {
+        return image * kImagePitch + h.place * (kInPlanesW * kInPlanePitch) + static_cast<int>(h.position) * kRowPitch;
+    }
+    /// Where its first channel begins.
+    __device__ __forceinline__ int bytes() const {
+        return image * kRawImageBytes + row * (kWholeRows ? kInW : kStageChannels * kRawPitch) * kRawElementBytes;
+    }
+};
+
+// ---- 16 bits, from channel planes ----
+
+/// Where a lane puts the elements that it gets: of each eight elements of a row one, in the same input plane all along,
+/// so that they are a constant distance apart.
+struct LaneElements {
+    static constexpr int kStep = 8 / kInStrideW; // positions from one to the next
+    // What is divided is counted from a position on the left, so that it is not negative.
+    static constexpr int kLeft = 8 + (kFirstColumn > 0 ? kFirstColumn : 0);
+    // The least and the greatest position of the first one. A box of rows begins up to 7 elements early.
+    static constexpr int kLeast = (kLeft - (kWholeRows ? kFirstColumn : 7)) / kInStrideW - kLeft / kInStrideW;
+    static constexpr int kMost = (kLeft + 7 - kFirstColumn) / kInStrideW - kLeft / kInStrideW;
+    int place, first;
+
+    __device__ __forceinline__ LaneElements(const Item& item, int lane) {
+        const PlaneElement<kInStrideW> w(kInPlaneW, lane / 4 + kLeft - (kWholeRows ? kFirstColumn : raw_shift(item)));
+        place = w.place;
+        first = static_cast<int>(w.position) - kLeft / kInStrideW;
+    }
+    __device__ __forceinline__ int position() const { return place * kInPlanePitch + first; }
+    /// Where `eight` is a constant, so is most of this.
+    __device__ __forceinline__ bool exists(int eight) const {
+        const int begin = eight * kStep;
+        return (kInPlanesW == kInStrideW || place >= 0) && (begin + kLeast >= 0 || begin + first >= 0) &&
+               (begin + kMost < kPitch || begin + first < kPitch);
+    }
+};
+
+/// Eight elements of eight channels are a matrix, whose columns are rows of core matrices: ldmatrix transposes it. A
+/// warp takes a row of all channels, four matrices with a load, many loads before the first store.
+__device__ __forceinline__ void take_halves_apart(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
+    constexpr int kPowerCores = kFilledCores <= 1 ? 1 : kFilledCores <= 2 ? 2 : kFilledCores <= 4 ? 4 : 8;
+    constexpr int kCoresAtOnce = kPowerCores < 4 ? kPowerCores : 4, kEightsAtOnce = 4 / kCoresAtOnce;
+    constexpr int kEights = kWholeRows ? kInW / 8 : (kRawColumns + 7 + 7) / 8;
+    constexpr int kLoads = (kEights + kEightsAtOnce - 1) / kEightsAtOnce, kLoadsAtOnce = kLoads < 4 ? kLoads : 4;
+    constexpr int kUnrolled = kLoads <= 16 ? kLoads : 1; // more would be long code
+    const int lane = thread % 32;
+    const LaneElements elements(walk.item(), lane);
+    to += elements.position() * 16 + lane % 4 * 4;
+    raw += ((lane / 8 % kCoresAtOnce * 8 + lane % 8) * kRawPitch + lane / 8 / kCoresAtOnce * 8) * 2;
+#pragma unroll 1
+    for (int i = thread / 32; i < kImages * kBoxRows; i += kRearrangingWarps) {
+        const RawLine line(i);
+        if (!line.exists()) continue;
+#pragma unroll
+        for (int core = 0; core < kPowerCores; core += kCoresAtOnce) {
+            const uint32_t from = raw + line.bytes() + core * (8 * kRawPitch * 2);
+            const uint32_t line_to = to + line.position() * 16 + core * kPlaneBytes;
+#pragma unroll kUnrolled
+            for (int begin = 0; begin < kLoads; begin += kLoadsAtOnce) {
+                uint32_t words[kLoadsAtOnce][4];
+#pragma unroll
+                for (int load = 0; load < kLoadsAtOnce; ++load)
+                    if (begin + load < kLoads)
+                        ptx::load_matrices_transposed(words[load], from + (begin + load) * kEightsAtOnce * 16);
+#pragma unroll
+                for (int m = 0; m < 4 * kLoadsAtOnce; ++m) {
+                    const int eight = (begin + m / 4) * kEightsAtOnce + m % 4 / kCoresAtOnce;
+                    if (eight < kEights && elements.exists(eight))
+                        ptx::store_shared(line_to + m % kCoresAtOnce * kPlaneBytes + eight * (LaneElements::kStep * 16),
+                                          words[m / 4][m % 4]);
+                }
+            }
+        }
+    }
+}
+
+// ---- fp32 from channel planes, and ranges ----
+
+/// Where the first core matrix' channels begin in a raw stage; those of the next one are a constant distance behind.
+struct RawChannels {
+    uint32_t at[kCoreChannels];
+    __device__ __forceinline__ RawChannels(const InputWalk& walk, const InputRows& rows, uint32_t raw, int image) {
+#pragma unroll
+        for (int c = 0; c < kCoreChannels; ++c) at[c] = raw + c * kRawPitch * kRawElementBytes;
+        if constexpr (kRanges) {
+            const RangeShifts shifts(walk, rows, image);
+#pragma unroll
+            for (int c = 0; c < kCoreChannels; ++c) at[c] += image * kRawImageBytes + shifts.of[c] * kRawElementBytes;
+        }
+    }
+};
+
+/// An element in the channels of a core matrix, `bytes` behind where they begin; those from `count` on do not exist.
+__device__ __forceinline__ CoreRow row_of_element(const RawChannels& channels, uint32_t bytes, int core, int count) {
+    using Element = typename Unsigned<kRawElementBytes>::Type;
+    return make_row([&](int c) -> uint32_t {
+        Element element;
+        ptx::load_shared(element, channels.at[c] + bytes + core * (kCoreChannels * kRawPitch * kRawElementBytes));
+        return !kRanges || kInChannels % kCoreChannels == 0 || c < count ? static_cast<uint32_t>(element) : 0u;
+    });
+}
+
+/// Where an element lies, from where the channels of its stage begin, and whether the input has it.
+struct RawElementPlace {
+    uint32_t bytes;
+    bool inside;
+    __device__ __forceinline__ RawElementPlace(const InputWalk& walk, const InputRows& rows, const RawLine& line,
+                                               int column, int image) {
+        if constexpr (kRanges) {
+            const int h = first_row(walk.item()) + line.row, w = first_column(walk.item()) + column;
+            const int in_w = walk.args.in_extents.w;
+            inside = h >= rows.begin && h < rows.end && w >= 0 && w < in_w && walk.item().n + image < walk.args.batch;
+            bytes = inside ? ((h - rows.begin) * in_w + w) * kRawElementBytes : 0;
+        } else {
+            inside = true; // TMA puts zeros outside
+            bytes = line.bytes() + (column + (kWholeRows ? 0 : raw_shift(walk.item()))) * kRawElementBytes;
+        }
+    }
+};
+
+/// A lane takes an element of a row, in all channels.
+__device__ __forceinline__ void take_elements_apart(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
+    constexpr int kColumns = kWholeRows ? kInW : kRawColumns;
+    constexpr int kTurns = kRanges ? kImages : 1; // the ranges of each image begin at other elements of 16 bytes
+    const InputRows rows(walk);
+    const int left = kInChannels - walk.chunk() * kStageChannels; // channels from the stage's first on
+#pragma unroll 1
+    for (int turn = 0; turn < kTurns; ++turn) {
+        const RawChannels channels(walk, rows, raw, turn);
+#pragma unroll 1
+        for (uint32_t i = thread; i < kImages / kTurns * kBoxRows * kColumns; i += kRearrangingThreads) {
+            const RawLine line(i / kColumns);
+            const int column = i % kColumns;
+            const PlaneElement<kInStrideW> w(kInPlaneW, column - kFirstColumn);
+            if (!line.exists() || !w.below(kPitch)) continue;
+            const RawElementPlace from(walk, rows, line, column, turn);
+            const int position = turn * kImagePitch + line.position() + w.place * kInPlanePitch + w.position;
+#pragma unroll 2
+            for (int core = 0; core < kFilledCores; ++core) {
+                const int count = left - core * kCoreChannels;
+                CoreRow row = row_of_element(channels, from.bytes, core, count);
+                if constexpr (kRanges) {
+                    const bool exists = from.inside && (kInChannels % kStageChannels == 0 || count > 0);
+#pragma unroll
+                    for (uint32_t& word : row.words) word = exists ? word : 0;
+                }
+                store_core_row(to + core * kPlaneBytes + position * 16, row);
+            }
+        }
+    }
+}
+
+} // namespace
