@@ -17,8 +17,12 @@ struct PlaneElement {
     uint32_t position;
     template <int Count>
     __device__ __forceinline__ PlaneElement(const int (&planes)[Count], uint32_t at) : position(at / Stride) {
+        if constexpr (Count == Stride) {
+            place = at % Stride; // all are read
+        } else {
 #pragma unroll
-        for (int i = 0; i < Count; ++i) place = at % Stride == planes[i] ? i : place;
+            for (int i = 0; i < Count; ++i) place = at % Stride == planes[i] ? i : place;
+        }
     }
     __device__ __forceinline__ bool below(uint32_t count) const { return place >= 0 && position < count; }
 };

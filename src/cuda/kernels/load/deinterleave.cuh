@@ -143,16 +143,6 @@ struct RawChannels {
     }
 };
 
-/// An element in the channels of a core matrix, `bytes` behind where they begin; those from `count` on do not exist.
-__device__ __forceinline__ CoreRow row_of_element(const RawChannels& channels, uint32_t bytes, int core, int count) {
-    using Element = typename Unsigned<kRawElementBytes>::Type;
-    return make_row([&](int c) -> uint32_t {
-        Element element;
-        ptx::load_shared(element, channels.at[c] + bytes + core * (kCoreChannels * kRawPitch * kRawElementBytes));
-        return !kRanges || kInChannels % kCoreChannels == 0 || c < count ? static_cast<uint32_t>(element) : 0u;
-    });
-}
-
 /// Where an element lies, from where the channels of its stage begin, and whether the input has it.
 struct RawElementPlace {
     uint32_t bytes;
@@ -171,9 +161,27 @@ struct RawElementPlace {
     }
 };
 
-/// A lane takes an element of a row, in all channels.
+/// An element in the channels of a core matrix; those from `count` on do not exist. TMA puts zeros there and outside of
+/// the input, where it goes by a tensor map.
+__device__ __forceinline__ CoreRow row_of_element(const RawChannels& channels, const RawElementPlace& from, int core,
+                                                  int count) {
+    using Element = typename Unsigned<kRawElementBytes>::Type;
+    CoreRow row = make_row([&](int c) -> uint32_t {
+        Element element;
+        ptx::load_shared(element, channels.at[c] + from.bytes + core * (kCoreChannels * kRawPitch * kRawElementBytes));
+        return !kRanges || kInChannels % kCoreChannels == 0 || c < count ? static_cast<uint32_t>(element) : 0u;
+    });
+    const bool exists = from.inside && (kInChannels % kStageChannels == 0 || count > 0);
+#pragma unroll
+    for (uint32_t& word : row.words) word = !kRanges || exists ? word : 0;
+    return row;
+}
+
+/// A lane takes an element of a row, in all channels: of some core matrices all loads before the first store.
 __device__ __forceinline__ void take_elements_apart(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
     constexpr int kColumns = kWholeRows ? kInW : kRawColumns;
+    constexpr int kMostAtOnce = kWordChannels == 2 || kParts == 2 ? 2 : 4; // as registers allow
+    constexpr int kAtOnce = kFilledCores < kMostAtOnce ? kFilledCores : kMostAtOnce;
     constexpr int kTurns = kRanges ? kImages : 1; // the ranges of each image begin at other elements of 16 bytes
     const InputRows rows(walk);
     const int left = kInChannels - walk.chunk() * kStageChannels; // channels from the stage's first on
@@ -188,16 +196,17 @@ __device__ __forceinline__ void take_elements_apart(const InputWalk& walk, uint3
             if (!line.exists() || !w.below(kPitch)) continue;
             const RawElementPlace from(walk, rows, line, column, turn);
             const int position = turn * kImagePitch + line.position() + w.place * kInPlanePitch + w.position;
-#pragma unroll 2
-            for (int core = 0; core < kFilledCores; ++core) {
-                const int count = left - core * kCoreChannels;
-                CoreRow row = row_of_element(channels, from.bytes, core, count);
-                if constexpr (kRanges) {
-                    const bool exists = from.inside && (kInChannels % kStageChannels == 0 || count > 0);
+#pragma unroll 1
+            for (int core = 0; core < kFilledCores; core += kAtOnce) {
+                CoreRow found[kAtOnce];
 #pragma unroll
-                    for (uint32_t& word : row.words) word = exists ? word : 0;
-                }
-                store_core_row(to + core * kPlaneBytes + position * 16, row);
+                for (int j = 0; j < kAtOnce; ++j)
+                    if (core + j < kFilledCores)
+                        found[j] = row_of_element(channels, from, core + j, left - (core + j) * kCoreChannels);
+#pragma unroll
+                for (int j = 0; j < kAtOnce; ++j)
+                    if (core + j < kFilledCores)
+                        store_core_row(to + (core + j) * kPlaneBytes + position * 16, found[j]);
             }
         }
     }
