@@ -6,8 +6,6 @@
 namespace {
 
 constexpr int kRearrangingThreads = kRearrangingWarps * 32;
-constexpr bool kDeinterleaves = kInStrideH * kInStrideW > 1;
-constexpr int kRawColumns = (kPitch - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1; // of a row that is cut
 
 /// Which input plane of a dimension has an element, by its place among those that are read, and where. `at` counts from
 /// the first position of plane 0; what lies before it counts as far behind the last.

@@ -12,7 +12,6 @@ namespace {
 constexpr bool kLanesStay =
     8 % kInStrideW == 0 && (kSource == Source::rows || (kSource == Source::whole_planes && kInW % 8 == 0));
 constexpr bool kTakesHalvesApart = kHasPlanes && kDeinterleaves && kWordChannels == 2 && kLanesStay;
-constexpr bool kTakesElementsApart = kRanges || (kHasPlanes && kDeinterleaves && kWordChannels == 1);
 
 // ---- Core matrices ----
 
@@ -128,6 +127,56 @@ __device__ __forceinline__ void take_halves_apart(const InputWalk& walk, uint32_
 }
 
 // ---- fp32 from channel planes, and ranges ----
+//
+// A lane takes an element of a row, in all channels. Where it lies and where it belongs is the same for all stages of a
+// work item: each thread keeps this of its elements in a table in shared memory, which no other thread reads.
+
+constexpr int kTurns = kRanges ? kImages : 1; // the ranges of each image begin at other elements of 16 bytes
+constexpr int kElementColumns = kWholeRows ? kInW : kRawColumns;
+constexpr int kElements = kTakesElementsApart ? kImages / kTurns * kBoxRows * kElementColumns : 0;
+constexpr uint32_t kNoElement = 0xffffffff; // an entry of what no tap reads
+constexpr bool kAllElements = !kWholeRows && kStagedPlanes == kInStrideH * kInStrideW; // which there are none of
+
+/// An entry: 16 bits of elements of a channel before it, and 16 bits of its position in the stage.
+__device__ __forceinline__ uint32_t element_entry(const InputWalk& walk, const InputRows& rows, uint32_t element) {
+    const RawLine line(element / kElementColumns);
+    const int column = element % kElementColumns;
+    const PlaneElement<kInStrideW> w(kInPlaneW, column - kFirstColumn);
+    if (!line.exists() || !w.below(kPitch)) return kNoElement;
+    uint32_t from;
+    if constexpr (kRanges) {
+        const int at_h = first_row(walk.item()) + line.row, at_w = first_column(walk.item()) + column;
+        const int in_w = walk.args.in_extents.w;
+        const bool inside = at_h >= rows.begin && at_h < rows.end && at_w >= 0 && at_w < in_w;
+        from = inside ? (at_h - rows.begin) * in_w + at_w : kRawZeros;
+    } else {
+        from = line.bytes() / kRawElementBytes + column + (kWholeRows ? 0 : raw_shift(walk.item()));
+    }
+    return from << 16 | (line.position() + w.place * kInPlanePitch + w.position);
+}
+
+/// The entries of a thread, of the work item that it was at last.
+class ElementTable {
+public:
+    __device__ __forceinline__ ElementTable(const Pipeline& pipe, int thread) : table_(pipe.elements + thread * 4) {}
+    /// Called for every stage.
+    __device__ __forceinline__ void enter(const InputWalk& walk, const InputRows& rows, int thread) {
+        const Item& item = walk.item();
+        if (item.q_h == q_h_ && item.q_w == q_w_) return;
+        q_h_ = item.q_h;
+        q_w_ = item.q_w;
+#pragma unroll 1
+        for (int i = thread; i < kElements; i += kRearrangingThreads)
+            ptx::store_shared(table_ + (i - thread) * 4, element_entry(walk, rows, i));
+    }
+    __device__ __forceinline__ uint32_t entry(int turn) const {
+        return ptx::load_shared(table_ + turn * (kRearrangingThreads * 4));
+    }
+
+private:
+    uint32_t table_;
+    int q_h_ = -1, q_w_ = -1;
+};
 
 /// Where the first core matrix' channels begin in a raw stage; those of the next one are a constant distance behind.
 struct RawChannels {
@@ -143,59 +192,39 @@ struct RawChannels {
     }
 };
 
-/// Where an element lies, from where the channels of its stage begin, and whether the input has it.
-struct RawElementPlace {
-    uint32_t bytes;
-    bool inside;
-    __device__ __forceinline__ RawElementPlace(const InputWalk& walk, const InputRows& rows, const RawLine& line,
-                                               int column, int image) {
-        if constexpr (kRanges) {
-            const int h = first_row(walk.item()) + line.row, w = first_column(walk.item()) + column;
-            const int in_w = walk.args.in_extents.w;
-            inside = h >= rows.begin && h < rows.end && w >= 0 && w < in_w && walk.item().n + image < walk.args.batch;
-            bytes = inside ? ((h - rows.begin) * in_w + w) * kRawElementBytes : 0;
-        } else {
-            inside = true; // TMA puts zeros outside
-            bytes = line.bytes() + (column + (kWholeRows ? 0 : raw_shift(walk.item()))) * kRawElementBytes;
-        }
-    }
-};
+// Whether the last stage of a slice has channels that do not exist. TMA puts zeros there, ranges have none.
+constexpr bool kLacksChannels = kRanges && kInChannels % (kChunks == 1 ? kFilledCores * kCoreChannels : kStageChannels);
 
-/// An element in the channels of a core matrix; those from `count` on do not exist. TMA puts zeros there and outside of
-/// the input, where it goes by a tensor map.
-__device__ __forceinline__ CoreRow row_of_element(const RawChannels& channels, const RawElementPlace& from, int core,
-                                                  int count) {
+/// An element in the channels of a core matrix; those from `count` on do not exist.
+__device__ __forceinline__ CoreRow row_of_element(const RawChannels& channels, uint32_t bytes, int core, int count) {
     using Element = typename Unsigned<kRawElementBytes>::Type;
-    CoreRow row = make_row([&](int c) -> uint32_t {
+    return make_row([&](int c) -> uint32_t {
         Element element;
-        ptx::load_shared(element, channels.at[c] + from.bytes + core * (kCoreChannels * kRawPitch * kRawElementBytes));
-        return !kRanges || kInChannels % kCoreChannels == 0 || c < count ? static_cast<uint32_t>(element) : 0u;
+        ptx::load_shared(element, channels.at[c] + bytes + core * (kCoreChannels * kRawPitch * kRawElementBytes));
+        return !kLacksChannels || c < count ? static_cast<uint32_t>(element) : 0u;
     });
-    const bool exists = from.inside && (kInChannels % kStageChannels == 0 || count > 0);
-#pragma unroll
-    for (uint32_t& word : row.words) word = !kRanges || exists ? word : 0;
-    return row;
 }
 
-/// A lane takes an element of a row, in all channels: of some core matrices all loads before the first store.
-__device__ __forceinline__ void take_elements_apart(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
-    constexpr int kColumns = kWholeRows ? kInW : kRawColumns;
+/// Of some core matrices all loads come before the first store.
+__device__ __forceinline__ void take_elements_apart(const InputWalk& walk, ElementTable& table, uint32_t to,
+                                                    uint32_t raw, int thread) {
     constexpr int kMostAtOnce = kWordChannels == 2 || kParts == 2 ? 2 : 4; // as registers allow
     constexpr int kAtOnce = kFilledCores < kMostAtOnce ? kFilledCores : kMostAtOnce;
-    constexpr int kTurns = kRanges ? kImages : 1; // the ranges of each image begin at other elements of 16 bytes
     const InputRows rows(walk);
     const int left = kInChannels - walk.chunk() * kStageChannels; // channels from the stage's first on
+    table.enter(walk, rows, thread);
 #pragma unroll 1
-    for (int turn = 0; turn < kTurns; ++turn) {
-        const RawChannels channels(walk, rows, raw, turn);
+    for (int image = 0; image < kTurns; ++image) {
+        const RawChannels channels(walk, rows, raw, image);
+        const bool exists = !kRanges || kImages == 1 || walk.item().n + image < walk.args.batch;
+        uint32_t next = thread < kElements ? table.entry(0) : kNoElement;
 #pragma unroll 1
-        for (uint32_t i = thread; i < kImages / kTurns * kBoxRows * kColumns; i += kRearrangingThreads) {
-            const RawLine line(i / kColumns);
-            const int column = i % kColumns;
-            const PlaneElement<kInStrideW> w(kInPlaneW, column - kFirstColumn);
-            if (!line.exists() || !w.below(kPitch)) continue;
-            const RawElementPlace from(walk, rows, line, column, turn);
-            const int position = turn * kImagePitch + line.position() + w.place * kInPlanePitch + w.position;
+        for (int i = thread, turn = 1; i < kElements; i += kRearrangingThreads, ++turn) {
+            const uint32_t entry = next;
+            if (i + kRearrangingThreads < kElements) next = table.entry(turn);
+            if (!kAllElements && entry == kNoElement) continue;
+            const uint32_t from = (exists ? entry >> 16 : kRawZeros) * kRawElementBytes;
+            const uint32_t position_to = to + ((entry & 0xffff) + image * kImagePitch) * 16;
 #pragma unroll 1
             for (int core = 0; core < kFilledCores; core += kAtOnce) {
                 CoreRow found[kAtOnce];
@@ -205,8 +234,7 @@ __device__ __forceinline__ void take_elements_apart(const InputWalk& walk, uint3
                         found[j] = row_of_element(channels, from, core + j, left - (core + j) * kCoreChannels);
 #pragma unroll
                 for (int j = 0; j < kAtOnce; ++j)
-                    if (core + j < kFilledCores)
-                        store_core_row(to + (core + j) * kPlaneBytes + position * 16, found[j]);
+                    if (core + j < kFilledCores) store_core_row(position_to + (core + j) * kPlaneBytes, found[j]);
             }
         }
     }

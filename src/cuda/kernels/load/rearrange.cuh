@@ -196,6 +196,7 @@ __device__ __forceinline__ void rearrange_global(const InputWalk& walk, uint32_t
 
 __device__ __forceinline__ void rearrange(const TensorCoreArguments& args, const Pipeline& pipe, int thread) {
     int s = 0;
+    ElementTable table(pipe, thread);
 #pragma unroll 1
     for (InputWalk walk(args); walk.next(); ++s) {
         if constexpr (kHasRaw) pipe.raw.wait_full(s);
@@ -204,7 +205,7 @@ __device__ __forceinline__ void rearrange(const TensorCoreArguments& args, const
         if constexpr (kSource == Source::global) {
             rearrange_global(walk, to, thread);
         } else if constexpr (kTakesElementsApart) {
-            take_elements_apart(walk, to, raw, thread);
+            take_elements_apart(walk, table, to, raw, thread);
         } else if constexpr (kTakesHalvesApart) {
             take_halves_apart(walk, to, raw, thread);
         } else if constexpr (kHasPlanes && kWordChannels == 2) {

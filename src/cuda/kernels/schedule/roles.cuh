@@ -76,6 +76,7 @@ __device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const Tenso
     if (threadIdx.x == 0) init_barriers(pipe);
     if constexpr (kTail > 0 || kWholeRows) clear_halo(pipe);
     if constexpr (kFilledCores < kCores) clear_spare_cores(pipe);
+    if constexpr (kRanges) clear_raw_zeros(pipe);
     __syncthreads();
     if (kHasStorer && threadIdx.x >= (kConsumers + 1) * 128) {
         if constexpr (kHasStorer) ptx::give_registers<kStorerRegisters>();
