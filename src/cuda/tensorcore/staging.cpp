@@ -123,7 +123,7 @@ Source choose_source(const Problem& problem, Engine engine) {
 std::vector<int64_t> rearranging_warps(const Problem& problem, const Config& config) {
     const bool more = !is_fwd(problem) && config.engine == Engine::wgmma && config.input.source != Source::swizzled;
     if (!more) return {kProducerRearrangers};
-    // Where nothing else differs, more were always faster, by some percent even where they are not the limit.
+    // The first of equal estimates counts: with the same tile more were faster even where they are not the limit.
     return {kProducerRearrangers + 4, kProducerRearrangers};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// How two warps rearrange the input into core matrices: where TMA brings channel planes, where fp32 is to be split in
-// parts, and where TMA cannot take the input at all.
+// How warps rearrange the input into core matrices: where TMA brings channel planes, where fp32 is to be split in parts,
+// and where TMA cannot take the input at all. What bwd_data takes apart is in load/deinterleave.cuh.
 #include "load/deinterleave.cuh"
 #include "schedule/positions.cuh"
 
@@ -111,14 +111,13 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
     }
 }
 
-/// One position of four fp32 channels.
-__device__ __forceinline__ CoreRow row_from_planes(uint32_t raw, const Voxel& voxel, int plane, int core, int shift) {
-    int row = voxel.image * kBoxRows + voxel.row * kInStrideH + plane_row(plane);
-    int column = voxel.column * kInStrideW + plane_column(plane) + shift;
+/// One position of four fp32 channels, of rows that are not de-interleaved.
+__device__ __forceinline__ CoreRow row_from_planes(uint32_t raw, const Voxel& voxel, int core, int shift) {
+    int row = voxel.image * kBoxRows + voxel.row, column = voxel.column + shift;
     if constexpr (kWholeRows) {
-        const int h = kRowBoxes ? voxel.row % kBoxRows : (voxel.row + kShiftMinH) * kInStrideH + plane_row(plane);
+        const int h = kRowBoxes ? voxel.row % kBoxRows : voxel.row + kShiftMinH;
         row = voxel.image * kPlaneBoxes + (kRowBoxes ? voxel.row / kBoxRows : 0);
-        column = h * kInW + (voxel.column + kShiftMinW) * kInStrideW + plane_column(plane);
+        column = h * kInW + voxel.column + kShiftMinW;
     }
     const uint32_t from = raw + ((row * kStageChannels + core * 4) * kRawPitch + column) * 4;
     CoreRow found;
@@ -144,7 +143,7 @@ __device__ __forceinline__ void rearrange_floats(const InputWalk& walk, uint32_t
 #pragma unroll
             for (int j = 0; j < kAtOnce; ++j) {
                 if constexpr (kHasPlanes) {
-                    rows[j] = row_from_planes(raw, voxel, staged.plane, core + j, shift);
+                    rows[j] = row_from_planes(raw, voxel, core + j, shift);
                 } else {
                     ptx::load_shared(rows[j].words, raw + at + j * kPlaneBytes);
                 }
