@@ -60,6 +60,7 @@ constexpr Case kCases[] = {
     {"n1 ci8 co8 3x20x13 k3 s2 p1 bf16", Kind::streamed, Source::ranges, "the same in 16 bits", kSixWarps},
     {"n1 ci8 co20 3x9x13 k3x3x5 s2x2x3 p1 bf16", Kind::streamed, Source::ranges, "a part of a core matrix, stride 3"},
     {"n2 ci24 co64 4x8x8 k4 s2 p1 bf16", Kind::gathered, Source::whole_planes, "whole planes, several k steps", kImages},
+    {"n1 ci8 co8 4x3x5 k1x3x3 s1x2x2 p0x1x1 tf32", Kind::streamed, Source::global, "slices of one image", kImages},
     {"n1 ci24 co16 3x9x16 k3 s2 p1 op1 tf32", Kind::streamed, Source::rows, "the same in fp32", kSixWarps},
     {"n1 ci8 co24 3x7x9 k3 s2 p1 g2 f32", Kind::streamed, Source::ranges, "the same, ranges in parts", kSixWarps},
     {"n2 ci8 co8 3x4x4 k2 s2 f16", Kind::streamed, Source::whole_planes, "the same, whole planes", kImages | kSixWarps},

@@ -81,11 +81,11 @@ bool takes_whole_planes(const Config& config, const Problem& problem, const TapT
            plane * bytes_per_element(problem.dtype) % 16 == 0;
 }
 
-/// Whole rows whose length is no multiple of 16 bytes: those of a tile are contiguous in each channel. In fwd this has
-/// not been timed yet.
+/// Whole rows whose length is no multiple of 16 bytes: those of a tile are contiguous in each channel. Ranges count
+/// images, not slices. In fwd this has not been timed yet.
 bool takes_ranges(const Config& config, const Problem& problem, const TapTables& tables) {
     return !is_fwd(problem) && config.engine == Engine::wgmma && !problem.channels_last() &&
-           config.input.source == Source::global && config.tile.w >= tables.q_count[2];
+           config.input.source == Source::global && config.tile.slices == 1 && config.tile.w >= tables.q_count[2];
 }
 
 /// Shared memory for where the elements of a stage belong, if warps take them apart one by one.
