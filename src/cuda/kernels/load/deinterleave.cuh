@@ -1,7 +1,7 @@
 #pragma once
 
-// How warps rearrange what bwd_data reads, where a stride takes its rows apart into input planes, and where they come as
-// ranges. Neighbouring lanes have neighbouring elements of a row: so their loads are in different banks, and so are
+// How warps rearrange what bwd_data reads, where a stride takes its rows apart into input planes, and where they come
+// as ranges. Neighbouring lanes have neighbouring elements of a row: so their loads are in different banks, and so are
 // their stores, since the input planes along W lie half a core matrix apart (kInPlanePitch).
 #include "load/core_rows.cuh"
 #include "load/ranges.cuh"

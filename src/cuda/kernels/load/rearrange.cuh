@@ -1,7 +1,7 @@
 #pragma once
 
-// How warps rearrange the input into core matrices: where TMA brings channel planes, where fp32 is to be split in parts,
-// and where TMA cannot take the input at all. What bwd_data takes apart is in load/deinterleave.cuh.
+// How warps rearrange the input into core matrices: where TMA brings channel planes, where fp32 is to be split in
+// parts, and where TMA cannot take the input at all. What bwd_data takes apart is in load/deinterleave.cuh.
 #include "load/deinterleave.cuh"
 #include "schedule/positions.cuh"
 

@@ -61,7 +61,7 @@ struct StreamedModel {
     InputCost swizzled = {0.35, 0.15, 0, 60};
     InputCost global = {9, 0.15, 0, 450};
     InputCost core_matrices = {1.3, 0.15, 0, 450};
-    InputCost ranges = {1.3, 0.15, 0, 450};      ///< not fitted: times of a loop of 97 instructions, of which 52 are left
+    InputCost ranges = {1.3, 0.15, 0, 450};      ///< not fitted: scaled from a loop of 97 instructions to 52
     InputCost half_ranges = {1.5, 0.15, 0, 470}; ///< the same, 47 of 92
     InputCost halves = {0.84, 0, 0.2, 470};
     InputCost split = {1.45, 0.54, 0.25, 155};
