@@ -63,6 +63,7 @@ Constants fields(GatheredInputCost& cost) {
             {"swizzled_wait", &cost.swizzled_wait},
             {"halves_row", &cost.halves_row},
             {"floats_row", &cost.floats_row},
+            {"apart", &cost.apart},
             {"more_warps", &cost.more_warps},
             {"wait", &cost.wait},
             {"two_stages_wait", &cost.two_stages_wait},
@@ -113,7 +114,8 @@ Constants constants(StreamedModel& model) {
     append(all, "product", fields(model.product));
     append(all, "store", fields(model.store));
     append(all, "pack", fields(model.pack));
-    all.insert(all.end(), {{"more_warps", &model.more_warps},
+    all.insert(all.end(), {{"apart", &model.apart},
+                           {"more_warps", &model.more_warps},
                            {"overlap", &model.overlap},
                            {"cut_tile", &model.cut_tile},
                            {"flat_tile", &model.flat_tile}});

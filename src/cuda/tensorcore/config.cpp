@@ -1,5 +1,7 @@
 #include "cuda/tensorcore/config.hpp"
 
+#include <algorithm>
+
 #include <cmath>
 
 #include "core/cuts.hpp"
@@ -158,6 +160,11 @@ std::string Config::name() const {
            (packs_own_weights() ? ", own weights" : "") + (pipeline.retains_slices ? ", kept" : "");
 }
 
+bool InputStaging::takes_apart(const Problem& problem) const {
+    const Extents stride = in_stride(problem);
+    return source == Source::ranges || (has_planes() && stride[1] * stride[2] > 1);
+}
+
 void Config::print(Prelude& prelude) const {
     prelude.flag("kGathered", gathered()).flag("kWgmma", engine == Engine::wgmma);
     tile.print(prelude);
@@ -192,6 +199,12 @@ int64_t chunks(const Problem& problem, const Config& config) {
 
 int64_t all_steps(const Problem& problem, const Config& config) {
     return config.input.steps * chunks(problem, config);
+}
+
+int64_t filled_cores(const Problem& problem, const Config& config) {
+    const int64_t cores = 2 * config.input.steps;
+    if (!config.input.takes_apart(problem) || chunks(problem, config) > 1) return cores;
+    return std::min(cores, cuts(in_channels(problem), channel_step(problem) / 2));
 }
 
 int64_t parts(const Problem& problem) {

@@ -55,6 +55,7 @@ struct InputStaging {
     int64_t raw_pitch;
     int64_t raw_bytes; ///< of a stage as TMA brings it, where warps rearrange it
     int64_t raw_stages;
+    int64_t table_bytes; ///< of where the elements of a stage belong, if warps take them apart one by one
     int64_t warps; ///< that rearrange: two of the producer, and four more where a warpgroup does nothing else
 
     /// Whether TMA goes by a tensor map.
@@ -63,6 +64,10 @@ struct InputStaging {
     bool has_whole_rows() const { return source == Source::whole_rows || source == Source::whole_planes; }
     /// Whether warps rearrange planes of a channel.
     bool has_planes() const { return source == Source::rows || has_whole_rows(); }
+    /// Whether they rearrange rows of a channel, planes or ranges.
+    bool takes_rows() const { return has_planes() || source == Source::ranges; }
+    /// Whether they take these apart into input planes, or come upon them as ranges: load/deinterleave.cuh.
+    bool takes_apart(const Problem& problem) const;
     void print(Prelude& prelude) const;
 };
 
@@ -168,6 +173,10 @@ int64_t channel_step(const Problem& problem);
 /// Chunks of channels, which are the stages of a slice, and their k steps.
 int64_t chunks(const Problem& problem, const Config& config);
 int64_t all_steps(const Problem& problem, const Config& config);
+
+/// Core matrices of a position that warps fill. Where they take rows apart, and a stage has room for more channels than
+/// there are, they leave the others alone.
+int64_t filled_cores(const Problem& problem, const Config& config);
 
 /// 2 where fp32 is multiplied as a sum of two tf32 parts, and the products that this takes: high by high, high by low,
 /// low by high.

@@ -56,6 +56,7 @@ void set_summed_steps(Config& config, const Problem& problem, const PlaneTables&
 int64_t fixed_bytes(const Config& config, const TapTables& tables) {
     constexpr int64_t kBarriers = 1024;
     return kBarriers + PipelineStages::kOverread + config.input.raw_stages * config.input.raw_bytes +
+           config.input.table_bytes +
            config.store_bytes() + vector_offset_bytes(config, tables);
 }
 
@@ -80,18 +81,34 @@ bool takes_whole_planes(const Config& config, const Problem& problem, const TapT
            plane * bytes_per_element(problem.dtype) % 16 == 0;
 }
 
-/// Whole rows whose length is no multiple of 16 bytes: those of a tile are contiguous in each channel. In fwd this has
-/// not been timed yet.
+/// Whole rows whose length is no multiple of 16 bytes: those of a tile are contiguous in each channel. Ranges count
+/// images, not slices. In fwd this has not been timed yet.
 bool takes_ranges(const Config& config, const Problem& problem, const TapTables& tables) {
     return !is_fwd(problem) && config.engine == Engine::wgmma && !problem.channels_last() &&
-           config.input.source == Source::global && config.tile.w >= tables.q_count[2];
+           config.input.source == Source::global && config.tile.slices == 1 && config.tile.w >= tables.q_count[2];
+}
+
+/// Shared memory for where the elements of a stage belong, if warps take them apart one by one.
+int64_t table_bytes(const Config& config, const Problem& problem, const TapTables& tables) {
+    const InputStaging& input = config.input;
+    const bool ranges = input.source == Source::ranges;
+    if (!ranges && (is_16_bit(problem) || !input.takes_apart(problem))) return 0;
+    const int64_t columns =
+        input.has_whole_rows() ? in_extents(problem)[2] : tables.inputs[2].reach(config.plane.pitch);
+    return element_table_bytes(static_cast<int>(ranges ? 1 : config.tile.images), static_cast<int>(input.box_rows),
+                               static_cast<int>(columns));
 }
 
 } // namespace
 
-void set_positions(StagedPlane& plane, const TapTables& tables, int64_t loaded, int64_t read) {
-    plane.plane_pitch = round_up(loaded, 8);
-    plane.positions = (tables.staged_planes() - 1) * plane.plane_pitch + round_up(std::max(loaded, read), 8);
+/// Where warps take rows apart, eight neighbours of a row go to all input planes along W: these begin such that the
+/// eight fall into different banks, which eight positions fill.
+void set_positions(Config& config, const TapTables& tables, int64_t loaded, int64_t read) {
+    StagedPlane& plane = config.plane;
+    const int64_t planes_w = tables.inputs[2].count();
+    const bool apart = planes_w > 1 && 8 % planes_w == 0 && config.input.takes_rows();
+    plane.plane_pitch = round_up(loaded - (apart ? 8 / planes_w : 0), 8) + (apart ? 8 / planes_w : 0);
+    plane.positions = round_up((tables.staged_planes() - 1) * plane.plane_pitch + std::max(loaded, read), 8);
 }
 
 Source choose_source(const Problem& problem, Engine engine) {
@@ -106,7 +123,8 @@ Source choose_source(const Problem& problem, Engine engine) {
 std::vector<int64_t> rearranging_warps(const Problem& problem, const Config& config) {
     const bool more = !is_fwd(problem) && config.engine == Engine::wgmma && config.input.source != Source::swizzled;
     if (!more) return {kProducerRearrangers};
-    return {kProducerRearrangers, kProducerRearrangers + 4};
+    // The first of equal estimates counts: with the same tile more were faster even where they are not the limit.
+    return {kProducerRearrangers + 4, kProducerRearrangers};
 }
 
 bool needs_registers_to_rearrange(const Config& config) {
@@ -161,7 +179,7 @@ bool set_streamed_plane(Config& config, const TapTables& tables) {
     const int64_t last = plane.blocks_w > 0 ? (tile.images * plane.rows - tables.halo(1)) * plane.pitch
                                             : products.m_tiles * products.warpgroups * 64 + 1;
     const int64_t reach = tables.halo(1) * plane.pitch + tables.halo(2);
-    set_positions(plane, tables, tile.images * plane.rows * plane.pitch, last + reach);
+    set_positions(config, tables, tile.images * plane.rows * plane.pitch, last + reach);
     return fits_box(config, tables);
 }
 
@@ -171,6 +189,7 @@ bool set_raw(Config& config, const Problem& problem, const TapTables& tables) {
     input.raw_pitch = 0;
     input.raw_bytes = 0;
     input.raw_stages = 1;
+    input.table_bytes = 0;
     if (input.has_planes()) {
         const bool rows = input.source == Source::rows;
         if (rows) input.box_rows = tables.inputs[1].reach(config.plane.rows);
@@ -182,13 +201,16 @@ bool set_raw(Config& config, const Problem& problem, const TapTables& tables) {
         if (is_16_bit(problem) && even && input.raw_pitch + align <= kMostBox) input.raw_pitch += align;
         input.raw_bytes = round_up(box_bytes(problem, config), 128);
         input.raw_stages = 2;
+        input.table_bytes = table_bytes(config, problem, tables);
     } else if (input.source == Source::ranges) {
         input.box_rows = tables.inputs[1].reach(config.plane.rows);
-        input.raw_pitch = round_up(input.box_rows * in_extents(problem)[2] + align - 1, align);
+        const int64_t zeros = align; // which stand for what lies outside of the input
+        input.raw_pitch = round_up(input.box_rows * in_extents(problem)[2] + align - 1, align) + zeros;
         input.raw_bytes = round_up(config.tile.images * input.steps * channel_step(problem) * input.raw_pitch *
                                        bytes_per_element(problem.dtype),
                                    128);
         input.raw_stages = 2;
+        input.table_bytes = table_bytes(config, problem, tables);
         return true;
     } else if (input.source == Source::core_matrices) {
         input.raw_bytes = 2 * input.steps * config.plane.positions * 16;

@@ -21,7 +21,7 @@ bool needs_registers_to_rearrange(const Config& config);
 void set_boxes(Config& config, const Problem& problem, const TapTables& tables);
 
 /// Room for positions: in each input plane so many are loaded, and so many from its first on are read.
-void set_positions(StagedPlane& plane, const TapTables& tables, int64_t loaded, int64_t read);
+void set_positions(Config& config, const TapTables& tables, int64_t loaded, int64_t read);
 
 /// Voxels of the streamed form that are stored at once, and so have to lie in one row of a tile.
 int64_t stored_voxels(const Config& config);

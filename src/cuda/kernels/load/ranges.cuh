@@ -11,6 +11,21 @@ namespace {
 
 constexpr int kRangeElementBytes = 16 / kRawAlign;
 
+/// The elements behind a channel's range: zeros, which stand for what lies outside of the input. As many as 16 bytes
+/// hold, since ranges begin at any of these.
+constexpr int kRawZeros = kRawPitch - kRawAlign;
+
+/// Puts them there, in all raw stages.
+__device__ __forceinline__ void clear_raw_zeros(const Pipeline& pipe) {
+    constexpr int kBoxes = kImages * kStageChannels, kBoxBytes = kRawPitch * kRangeElementBytes;
+    const uint32_t zeros[4] = {};
+#pragma unroll 1
+    for (int i = threadIdx.x; i < kRawStages * kBoxes; i += kThreads)
+        ptx::store_shared(pipe.raw.data + i / kBoxes * kRawBytes + i % kBoxes * kBoxBytes +
+                              kRawZeros * kRangeElementBytes,
+                          zeros);
+}
+
 /// The rows of a stage that the input has.
 struct InputRows {
     int begin, end;

@@ -1,14 +1,11 @@
 #pragma once
 
-// How two warps rearrange the input into core matrices: where TMA brings channel planes, where fp32 is to be split in
-// parts, and where TMA cannot take the input at all.
-#include "load/ranges.cuh"
-#include "load/tma.cuh"
+// How warps rearrange the input into core matrices: where TMA brings channel planes, where fp32 is to be split in
+// parts, and where TMA cannot take the input at all. What bwd_data takes apart is in load/deinterleave.cuh.
+#include "load/deinterleave.cuh"
 #include "schedule/positions.cuh"
 
 namespace {
-
-constexpr int kRearrangingThreads = kRearrangingWarps * 32;
 
 // ---- Channel planes as TMA brings them ----
 //
@@ -17,9 +14,7 @@ constexpr int kRearrangingThreads = kRearrangingWarps * 32;
 // planes lie in it as in the input; each goes to the staged plane of its own.
 
 constexpr bool kRowBoxes = kSource == Source::whole_rows;
-constexpr bool kDeinterleaves = kInStrideH * kInStrideW > 1;
 constexpr int kRawRows = kImages * (kWholeRows ? kPlaneBoxes : kBoxRows);
-constexpr int kRawColumns = (kPitch - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1; // of a row that is cut
 
 /// Whether a voxel of a tile is one of the input, where rows come whole: their halo does not come with them.
 __device__ __forceinline__ bool in_whole_plane(const Voxel& voxel, int plane) {
@@ -27,19 +22,6 @@ __device__ __forceinline__ bool in_whole_plane(const Voxel& voxel, int plane) {
     const int w = (voxel.column + kShiftMinW) * kInStrideW + plane_column(plane);
     return (kRowBoxes || (h >= 0 && h < kInH)) && w >= 0 && w < kInW;
 }
-
-/// Which input plane of a dimension has an element, by its place among those that are read, and where. `at` counts from
-/// the first position of plane 0.
-template <int Stride>
-struct PlaneElement {
-    int place = -1, position;
-    template <int Count>
-    __device__ __forceinline__ PlaneElement(const int (&planes)[Count], int at) : position(at / Stride) {
-#pragma unroll
-        for (int i = 0; i < Count; ++i) place = at >= 0 && at % Stride == planes[i] ? i : place;
-    }
-    __device__ __forceinline__ bool below(int count) const { return place >= 0 && position < count; }
-};
 
 /// The position of an element of a raw row, counted from the row's first, or from the plane's; and whether it has one.
 /// Elements come in eights. Where `eight` is a constant, so is most of this.
@@ -129,29 +111,19 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
     }
 }
 
-/// One position of four fp32 channels.
-__device__ __forceinline__ CoreRow row_from_planes(uint32_t raw, const Voxel& voxel, int plane, int core, int shift) {
-    int row = voxel.image * kBoxRows + voxel.row * kInStrideH + plane_row(plane);
-    int column = voxel.column * kInStrideW + plane_column(plane) + shift;
+/// One position of four fp32 channels, of rows that are not de-interleaved.
+__device__ __forceinline__ CoreRow row_from_planes(uint32_t raw, const Voxel& voxel, int core, int shift) {
+    int row = voxel.image * kBoxRows + voxel.row, column = voxel.column + shift;
     if constexpr (kWholeRows) {
-        const int h = kRowBoxes ? voxel.row % kBoxRows : (voxel.row + kShiftMinH) * kInStrideH + plane_row(plane);
+        const int h = kRowBoxes ? voxel.row % kBoxRows : voxel.row + kShiftMinH;
         row = voxel.image * kPlaneBoxes + (kRowBoxes ? voxel.row / kBoxRows : 0);
-        column = h * kInW + (voxel.column + kShiftMinW) * kInStrideW + plane_column(plane);
+        column = h * kInW + voxel.column + kShiftMinW;
     }
     const uint32_t from = raw + ((row * kStageChannels + core * 4) * kRawPitch + column) * 4;
     CoreRow found;
 #pragma unroll
     for (int i = 0; i < 4; ++i) found.words[i] = ptx::load_shared(from + i * kRawPitch * 4);
     return found;
-}
-
-/// Stores a row of a core matrix: rounded to tf32, or its two parts where fp32 is split, or as it is.
-__device__ __forceinline__ void store_core_row(uint32_t to, const CoreRow& row) {
-    if constexpr (kParts == 2 || (kWordChannels == 1 && (kSource == Source::global || kRanges))) {
-        store_parts(to, kPartBytes, row);
-    } else {
-        ptx::store_shared(to, row.words);
-    }
 }
 
 /// Planes of fp32, or core matrices to split. A lane takes a position of two or four core matrices, all loads before
@@ -171,7 +143,7 @@ __device__ __forceinline__ void rearrange_floats(const InputWalk& walk, uint32_t
 #pragma unroll
             for (int j = 0; j < kAtOnce; ++j) {
                 if constexpr (kHasPlanes) {
-                    rows[j] = row_from_planes(raw, voxel, staged.plane, core + j, shift);
+                    rows[j] = row_from_planes(raw, voxel, core + j, shift);
                 } else {
                     ptx::load_shared(rows[j].words, raw + at + j * kPlaneBytes);
                 }
@@ -183,21 +155,6 @@ __device__ __forceinline__ void rearrange_floats(const InputWalk& walk, uint32_t
 }
 
 // ---- Global memory ----
-
-/// The elements of one row of a core matrix, as words.
-template <typename Load>
-__device__ __forceinline__ CoreRow make_row(Load load_channel) {
-    CoreRow row;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if constexpr (kWordChannels == 1) {
-            row.words[i] = load_channel(i);
-        } else {
-            row.words[i] = load_channel(2 * i) | load_channel(2 * i + 1) << 16;
-        }
-    }
-    return row;
-}
 
 /// One position of the channels of a core matrix, element by element: for rows that TMA cannot take.
 __device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const Voxel& voxel, int plane, int core) {
@@ -225,46 +182,6 @@ __device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const 
     });
 }
 
-/// The same from the ranges of a raw stage.
-__device__ __forceinline__ CoreRow row_from_ranges(const InputWalk& walk, const InputRows& rows,
-                                                   const RangeShifts& shifts, uint32_t raw, const Voxel& voxel,
-                                                   int plane, int core) {
-    using Element = typename Unsigned<kRangeElementBytes>::Type;
-    const int h = first_row(walk.item()) + voxel.row * kInStrideH + plane_row(plane);
-    const int w = first_column(walk.item()) + voxel.column * kInStrideW + plane_column(plane);
-    const bool inside = h >= rows.begin && h < rows.end && w >= 0 && w < walk.args.in_extents.w &&
-                        walk.item().n + voxel.image < walk.args.batch;
-    const int channels = kInChannels - walk.chunk() * kStageChannels - core * kRawAlign; // that exist
-    const uint32_t from = raw + ((voxel.image * kStageChannels + core * kRawAlign) * kRawPitch +
-                                 (inside ? (h - rows.begin) * walk.args.in_extents.w + w : 0)) *
-                                    kRangeElementBytes;
-    return make_row([&](int c) -> uint32_t {
-        Element element;
-        ptx::load_shared(element, from + (c * kRawPitch + shifts.of[c]) * kRangeElementBytes);
-        return inside && (kInChannels % kStageChannels == 0 || c < channels) ? static_cast<uint32_t>(element) : 0u;
-    });
-}
-
-__device__ __forceinline__ void rearrange_ranges(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
-    constexpr int kImagePositions = kPlaneRows * kPitch;
-    const InputRows rows(walk);
-#pragma unroll 1
-    for (int image = 0; image < kImages; ++image) {
-        const RangeShifts shifts(walk, rows, image);
-#pragma unroll 1
-        for (int i = thread; i < kImagePositions * kStagedPlanes; i += kRearrangingThreads) {
-            const StagedPosition staged(i, kImagePositions);
-            const Voxel voxel = {image, staged.of_plane / kPitch, staged.of_plane % kPitch};
-            const int position =
-                staged.plane * kInPlanePitch + image * kImagePitch + voxel.row * kRowPitch + voxel.column;
-#pragma unroll 2
-            for (int core = 0; core < 2 * kSteps; ++core)
-                store_core_row(to + core * kPlaneBytes + position * 16,
-                               row_from_ranges(walk, rows, shifts, raw, voxel, staged.plane, core));
-        }
-    }
-}
-
 /// Small planes have fewer positions than there are lanes, but several core matrices.
 __device__ __forceinline__ void rearrange_global(const InputWalk& walk, uint32_t to, int thread) {
 #pragma unroll 1
@@ -278,6 +195,7 @@ __device__ __forceinline__ void rearrange_global(const InputWalk& walk, uint32_t
 
 __device__ __forceinline__ void rearrange(const TensorCoreArguments& args, const Pipeline& pipe, int thread) {
     int s = 0;
+    ElementTable table(pipe, thread);
 #pragma unroll 1
     for (InputWalk walk(args); walk.next(); ++s) {
         if constexpr (kHasRaw) pipe.raw.wait_full(s);
@@ -285,8 +203,10 @@ __device__ __forceinline__ void rearrange(const TensorCoreArguments& args, const
         const uint32_t to = pipe.in.at(s), raw = kHasRaw ? pipe.raw.at(s) : 0;
         if constexpr (kSource == Source::global) {
             rearrange_global(walk, to, thread);
-        } else if constexpr (kRanges) {
-            rearrange_ranges(walk, to, raw, thread);
+        } else if constexpr (kTakesElementsApart) {
+            take_elements_apart(walk, table, to, raw, thread);
+        } else if constexpr (kTakesHalvesApart) {
+            take_halves_apart(walk, to, raw, thread);
         } else if constexpr (kHasPlanes && kWordChannels == 2) {
             rearrange_halves(walk, to, raw, thread);
         } else {

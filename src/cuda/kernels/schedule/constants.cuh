@@ -51,6 +51,14 @@ __host__ __device__ constexpr int count_of(const int (&)[Count]) {
 constexpr int kInPlanesD = count_of(kInPlaneD), kInPlanesW = count_of(kInPlaneW);
 constexpr int kStagedPlanes = count_of(kInPlaneH) * kInPlanesW; // of a stage
 
+// ---- Input of bwd_data whose elements warps take apart one by one (load/deinterleave.cuh) ----
+
+constexpr bool kDeinterleaves = kInStrideH * kInStrideW > 1;
+constexpr int kRawColumns = (kPitch - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1; // of a row that is cut
+constexpr bool kTakesElementsApart = kRanges || (kHasPlanes && kDeinterleaves && kWordChannels == 1);
+constexpr int kElementTableBytes =
+    kTakesElementsApart ? element_table_bytes(kRanges ? 1 : kImages, kBoxRows, kWholeRows ? kInW : kRawColumns) : 0;
+
 /// A row of a core matrix: the 16 bytes of a position, or of a row of weights.
 struct alignas(16) CoreRow {
     uint32_t words[4];

@@ -73,14 +73,16 @@ struct PingPong {
 struct Pipeline {
     StageRing in, weights, raw;
     PingPong ping_pong;
-    uint32_t end; // of them all
+    uint32_t elements; // the table of load/deinterleave.cuh
+    uint32_t end;      // of them all
     __device__ __forceinline__ explicit Pipeline(uint32_t shared) {
         const uint32_t barriers = shared, data = shared + 1024;
         in = {data, barriers, kStageBytes, kStages};
         weights = {in.data + kStages * kStageBytes, barriers + 256, kWeightStageBytes, kWeightStages};
         raw = {weights.data + kWeightStages * kWeightStageBytes, barriers + 512, kRawBytes, kRawStages};
         ping_pong = {barriers + 768};
-        end = raw.data + kRawStages * kRawBytes;
+        elements = raw.data + kRawStages * kRawBytes;
+        end = elements + kElementTableBytes;
     }
     /// Where the storer takes the channels of a warp from, 8 in each stage: see store/gathered_bulk_rows.cuh.
     __device__ __forceinline__ StageRing stored_by(int warp) const {

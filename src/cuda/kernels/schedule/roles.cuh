@@ -75,6 +75,8 @@ __device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const Tenso
     const Pipeline pipe(ptx::shared_address(shared));
     if (threadIdx.x == 0) init_barriers(pipe);
     if constexpr (kTail > 0 || kWholeRows) clear_halo(pipe);
+    if constexpr (kFilledCores < kCores) clear_spare_cores(pipe);
+    if constexpr (kRanges) clear_raw_zeros(pipe);
     __syncthreads();
     if (kHasStorer && threadIdx.x >= (kConsumers + 1) * 128) {
         if constexpr (kHasStorer) ptx::give_registers<kStorerRegisters>();

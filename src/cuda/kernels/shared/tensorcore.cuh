@@ -40,6 +40,11 @@ enum class Packing {
     by_cta,         ///< Each CTA packs those of its channels, which all fit into its shared memory.
 };
 
+/// Bytes of the table of the elements that warps take apart one by one: an entry for each of so many images' rows.
+constexpr int element_table_bytes(int images, int rows, int columns) {
+    return (images * rows * columns * 4 + 127) / 128 * 128;
+}
+
 struct Extents3 {
     int32_t d, h, w;
 };

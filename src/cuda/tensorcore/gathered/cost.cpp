@@ -62,7 +62,7 @@ double GatheredClocks::of_input() const {
     int64_t voxels = config_.tile.images * config_.plane.rows * config_.plane.pitch;
     if (source == Source::whole_rows) voxels = config_.tile.images * config_.plane.rows * in[2];
     if (source == Source::whole_planes) voxels = config_.tile.images * in[1] * in[2] / tables_.staged_planes();
-    const double rows = as_double(tables_.staged_planes() * voxels * 2 * config_.input.steps) *
+    const double rows = as_double(tables_.staged_planes() * voxels * filled_cores(problem_, config_)) *
                         (config_.has_rearrangers() ? cost.more_warps : 1);
     if (source == Source::global) return cost.global_row * rows + cost.global_wait;
     if (problem_.channels_last()) return cost.swizzled_row * rows + cost.swizzled_wait;
@@ -71,7 +71,8 @@ double GatheredClocks::of_input() const {
                          : config_.pipeline.stages == 2  ? cost.two_stages_wait
                                                          : cost.wait;
     if (source == Source::ranges) return (is_16_bit(problem_) ? cost.half_range_row : cost.range_row) * rows + waits;
-    return (is_16_bit(problem_) ? cost.halves_row : cost.floats_row) * rows + waits;
+    if (is_16_bit(problem_)) return cost.halves_row * rows + waits;
+    return cost.floats_row * (config_.input.takes_apart(problem_) ? cost.apart : 1) * rows + waits;
 }
 
 /// The outputs of an output slice.

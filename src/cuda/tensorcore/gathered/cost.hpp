@@ -9,13 +9,14 @@ namespace tconv3d::cuda::tensorcore {
 struct GatheredInputCost {
     double global_row = 9; ///< of 16 bytes of a position that warps load from global memory,
     double global_wait = 450;
-    double range_row = 1.9;      ///< that warps rearrange from ranges of bytes; not fitted,
-    double half_range_row = 2.9; ///< the same in 16 bits
+    double range_row = 1.6;      ///< that warps rearrange from ranges of bytes; not fitted,
+    double half_range_row = 2.2; ///< the same in 16 bits
     double swizzled_row = 0.4;   ///< that TMA writes,
     double swizzled_wait = 600;
     double halves_row = 1.59; ///< that warps rearrange, of 16-bit elements
     double floats_row = 1.58; ///< and of fp32
-    double more_warps = 0.45; ///< factor of these with six warps instead of two; not fitted
+    double apart = 0.75;      ///< factor of this where fp32 is taken apart into input planes; not fitted
+    double more_warps = 0.52; ///< factor of these with six warps instead of two
     double wait = 910;
     double two_stages_wait = 980;     ///< warps that rearrange wait for those that multiply
     double retained_wait = 600;       ///< slices stay, and raw stages are two

@@ -115,7 +115,7 @@ bool set_products(Config& config, const Problem& problem, const TapTables& table
     const int64_t cores = products.m_tiles * products.columns / 8;
     const int64_t loaded = config.tile.images * plane.rows * plane.pitch + plane.tail;
     const int64_t last = (cores - 1) * config.core_stride() + 8;
-    set_positions(plane, tables, loaded, last + tables.halo(1) * config.row_pitch() + tables.halo(2));
+    set_positions(config, tables, loaded, last + tables.halo(1) * config.row_pitch() + tables.halo(2));
     const int64_t unrolled = tables.plane.pass_count() * tables.plane.products() * products.m_tiles;
     return accumulator_registers(tables, config) <= most_accumulators(problem, config) && unrolled <= kMostUnrolled;
 }

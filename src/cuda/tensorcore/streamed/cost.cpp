@@ -29,9 +29,12 @@ InputCost input_cost(const Config& config, const Problem& problem, const Streame
         break;
     }
     const bool whole = config.input.source == Source::whole_planes;
-    if (!is_16_bit(problem) && parts(problem) == 1) return whole ? model.tf32_planes : model.tf32_rows;
-    InputCost cost = is_16_bit(problem) ? model.halves : model.split;
+    InputCost cost = is_16_bit(problem)    ? model.halves
+                     : parts(problem) == 2 ? model.split
+                     : whole               ? model.tf32_planes
+                                           : model.tf32_rows;
     if (whole) cost.raw_row = 0;
+    if (!is_16_bit(problem) && config.input.takes_apart(problem)) cost.core_row *= model.apart;
     return cost;
 }
 
@@ -65,7 +68,8 @@ double stage_clocks(const Config& config, const Problem& problem, const TapTable
     const double tensor = product_clocks(config, problem, tables, passes, product);
     const double cores =
         input.core_row * (config.has_rearrangers() ? model.more_warps : 1) *
-        as_double(tables.staged_planes() * config.tile.images * config.plane.rows * config.plane.pitch * 2 * steps);
+        as_double(tables.staged_planes() * config.tile.images * config.plane.rows * config.plane.pitch *
+                  filled_cores(problem, config));
     const double columns = as_double(tables.depth.slots * config.tile.channels);
     const double weights = passes * as_double(steps * parts(problem) * tables.plane.taps()) * columns * 32;
     const double raw_rows =

@@ -1,0 +1,243 @@
+#pragma once
+
+// How warps rearrange what bwd_data reads, where a stride takes its rows apart into input planes, and where they come
+// as ranges. Neighbouring lanes have neighbouring elements of a row: so their loads are in different banks, and so are
+// their stores, since the input planes along W lie half a core matrix apart (kInPlanePitch).
+#include "load/core_rows.cuh"
+#include "load/ranges.cuh"
+
+namespace {
+
+/// Whether a lane that goes from eight elements of a row to the next eight stays in the same input plane.
+constexpr bool kLanesStay =
+    8 % kInStrideW == 0 && (kSource == Source::rows || (kSource == Source::whole_planes && kInW % 8 == 0));
+constexpr bool kTakesHalvesApart = kHasPlanes && kDeinterleaves && kWordChannels == 2 && kLanesStay;
+
+// ---- Core matrices ----
+
+constexpr int kCoreChannels = 4 * kWordChannels;
+constexpr int kCores = 2 * kSteps; // of a position
+
+/// Core matrices that get elements. Where all channels are less than a stage has room for, the others stay as they are.
+constexpr int kFilledCores = (kTakesHalvesApart || kTakesElementsApart) && kChunks == 1
+                                 ? (kInChannels + kCoreChannels - 1) / kCoreChannels
+                                 : kCores;
+
+/// Puts zeros into the other core matrices of all stages.
+__device__ __forceinline__ void clear_spare_cores(const Pipeline& pipe) {
+    const uint32_t zeros[4] = {};
+    constexpr int kSpareBytes = (kCores - kFilledCores) * kPlaneBytes;
+#pragma unroll 1
+    for (int at = threadIdx.x * 16; at < kStages * kParts * kSpareBytes; at += kThreads * 16) {
+        const int part = at / (kSpareBytes > 0 ? kSpareBytes : 1);
+        ptx::store_shared(pipe.in.data + at + (part + 1) * (kFilledCores * kPlaneBytes), zeros);
+    }
+    if constexpr (kWgmma) ptx::fence_shared_async();
+}
+
+// ---- Where a raw stage has what, and where it belongs ----
+
+// Of plane 0's first position, from the first element of a plane that comes whole.
+constexpr int kFirstRow = kWholeRows ? kShiftMinH * kInStrideH : 0;
+constexpr int kFirstColumn = kWholeRows ? kShiftMinW * kInStrideW : 0;
+constexpr int kRawElementBytes = 16 / kRawAlign;
+constexpr int kRawImageBytes = kStageChannels * kRawPitch * (kSource == Source::rows ? kBoxRows : 1) * kRawElementBytes;
+
+/// A row of the input, of all channels of a stage.
+struct RawLine {
+    int image, row;
+    PlaneElement<kInStrideH> h;
+    __device__ __forceinline__ explicit RawLine(uint32_t line)
+        : image(kImages == 1 ? 0 : line / kBoxRows), row(line - image * kBoxRows), h(kInPlaneH, row - kFirstRow) {}
+    __device__ __forceinline__ bool exists() const { return h.below(kPlaneRows); }
+    /// The position at which it begins, without the place of its input planes along W.
+    __device__ __forceinline__ int position() const {
+        return image * kImagePitch + h.place * (kInPlanesW * kInPlanePitch) + static_cast<int>(h.position) * kRowPitch;
+    }
+    /// Where its first channel begins.
+    __device__ __forceinline__ int bytes() const {
+        return image * kRawImageBytes + row * (kWholeRows ? kInW : kStageChannels * kRawPitch) * kRawElementBytes;
+    }
+};
+
+// ---- 16 bits, from channel planes ----
+
+/// Where a lane puts the elements that it gets: of each eight elements of a row one, in the same input plane all along,
+/// so that they are a constant distance apart.
+struct LaneElements {
+    static constexpr int kStep = 8 / kInStrideW; // positions from one to the next
+    // What is divided is counted from a position on the left, so that it is not negative.
+    static constexpr int kLeft = 8 + (kFirstColumn > 0 ? kFirstColumn : 0);
+    // The least and the greatest position of the first one. A box of rows begins up to 7 elements early.
+    static constexpr int kLeast = (kLeft - (kWholeRows ? kFirstColumn : 7)) / kInStrideW - kLeft / kInStrideW;
+    static constexpr int kMost = (kLeft + 7 - kFirstColumn) / kInStrideW - kLeft / kInStrideW;
+    int place, first;
+
+    __device__ __forceinline__ LaneElements(const Item& item, int lane) {
+        const PlaneElement<kInStrideW> w(kInPlaneW, lane / 4 + kLeft - (kWholeRows ? kFirstColumn : raw_shift(item)));
+        place = w.place;
+        first = static_cast<int>(w.position) - kLeft / kInStrideW;
+    }
+    __device__ __forceinline__ int position() const { return place * kInPlanePitch + first; }
+    /// Where `eight` is a constant, so is most of this.
+    __device__ __forceinline__ bool exists(int eight) const {
+        const int begin = eight * kStep;
+        return (kInPlanesW == kInStrideW || place >= 0) && (begin + kLeast >= 0 || begin + first >= 0) &&
+               (begin + kMost < kPitch || begin + first < kPitch);
+    }
+};
+
+/// Eight elements of eight channels are a matrix, whose columns are rows of core matrices: ldmatrix transposes it. A
+/// warp takes a row of all channels, four matrices with a load, many loads before the first store.
+__device__ __forceinline__ void take_halves_apart(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
+    constexpr int kPowerCores = kFilledCores <= 1 ? 1 : kFilledCores <= 2 ? 2 : kFilledCores <= 4 ? 4 : 8;
+    constexpr int kCoresAtOnce = kPowerCores < 4 ? kPowerCores : 4, kEightsAtOnce = 4 / kCoresAtOnce;
+    constexpr int kEights = kWholeRows ? kInW / 8 : (kRawColumns + 7 + 7) / 8;
+    constexpr int kLoads = (kEights + kEightsAtOnce - 1) / kEightsAtOnce, kLoadsAtOnce = kLoads < 4 ? kLoads : 4;
+    constexpr int kUnrolled = kLoads <= 16 ? kLoads : 1; // more would be long code
+    const int lane = thread % 32;
+    const LaneElements elements(walk.item(), lane);
+    to += elements.position() * 16 + lane % 4 * 4;
+    raw += ((lane / 8 % kCoresAtOnce * 8 + lane % 8) * kRawPitch + lane / 8 / kCoresAtOnce * 8) * 2;
+#pragma unroll 1
+    for (int i = thread / 32; i < kImages * kBoxRows; i += kRearrangingWarps) {
+        const RawLine line(i);
+        if (!line.exists()) continue;
+#pragma unroll
+        for (int core = 0; core < kPowerCores; core += kCoresAtOnce) {
+            const uint32_t from = raw + line.bytes() + core * (8 * kRawPitch * 2);
+            const uint32_t line_to = to + line.position() * 16 + core * kPlaneBytes;
+#pragma unroll kUnrolled
+            for (int begin = 0; begin < kLoads; begin += kLoadsAtOnce) {
+                uint32_t words[kLoadsAtOnce][4];
+#pragma unroll
+                for (int load = 0; load < kLoadsAtOnce; ++load)
+                    if (begin + load < kLoads)
+                        ptx::load_matrices_transposed(words[load], from + (begin + load) * kEightsAtOnce * 16);
+#pragma unroll
+                for (int m = 0; m < 4 * kLoadsAtOnce; ++m) {
+                    const int eight = (begin + m / 4) * kEightsAtOnce + m % 4 / kCoresAtOnce;
+                    if (eight < kEights && elements.exists(eight))
+                        ptx::store_shared(line_to + m % kCoresAtOnce * kPlaneBytes + eight * (LaneElements::kStep * 16),
+                                          words[m / 4][m % 4]);
+                }
+            }
+        }
+    }
+}
+
+// ---- fp32 from channel planes, and ranges ----
+//
+// A lane takes an element of a row, in all channels. Where it lies and where it belongs is the same for all stages of a
+// work item: each thread keeps this of its elements in a table in shared memory, which no other thread reads.
+
+constexpr int kTurns = kRanges ? kImages : 1; // the ranges of each image begin at other elements of 16 bytes
+constexpr int kElementColumns = kWholeRows ? kInW : kRawColumns;
+constexpr int kElements = kTakesElementsApart ? kImages / kTurns * kBoxRows * kElementColumns : 0;
+constexpr uint32_t kNoElement = 0xffffffff; // an entry of what no tap reads
+constexpr bool kAllElements = !kWholeRows && kStagedPlanes == kInStrideH * kInStrideW; // which there are none of
+
+/// An entry: 16 bits of elements of a channel before it, and 16 bits of its position in the stage.
+__device__ __forceinline__ uint32_t element_entry(const InputWalk& walk, const InputRows& rows, uint32_t element) {
+    const RawLine line(element / kElementColumns);
+    const int column = element % kElementColumns;
+    const PlaneElement<kInStrideW> w(kInPlaneW, column - kFirstColumn);
+    if (!line.exists() || !w.below(kPitch)) return kNoElement;
+    uint32_t from;
+    if constexpr (kRanges) {
+        const int at_h = first_row(walk.item()) + line.row, at_w = first_column(walk.item()) + column;
+        const int in_w = walk.args.in_extents.w;
+        const bool inside = at_h >= rows.begin && at_h < rows.end && at_w >= 0 && at_w < in_w;
+        from = inside ? (at_h - rows.begin) * in_w + at_w : kRawZeros;
+    } else {
+        from = line.bytes() / kRawElementBytes + column + (kWholeRows ? 0 : raw_shift(walk.item()));
+    }
+    return from << 16 | (line.position() + w.place * kInPlanePitch + w.position);
+}
+
+/// The entries of a thread, of the work item that it was at last.
+class ElementTable {
+public:
+    __device__ __forceinline__ ElementTable(const Pipeline& pipe, int thread) : table_(pipe.elements + thread * 4) {}
+    /// Called for every stage.
+    __device__ __forceinline__ void enter(const InputWalk& walk, const InputRows& rows, int thread) {
+        const Item& item = walk.item();
+        if (item.q_h == q_h_ && item.q_w == q_w_) return;
+        q_h_ = item.q_h;
+        q_w_ = item.q_w;
+#pragma unroll 1
+        for (int i = thread; i < kElements; i += kRearrangingThreads)
+            ptx::store_shared(table_ + (i - thread) * 4, element_entry(walk, rows, i));
+    }
+    __device__ __forceinline__ uint32_t entry(int turn) const {
+        return ptx::load_shared(table_ + turn * (kRearrangingThreads * 4));
+    }
+
+private:
+    uint32_t table_;
+    int q_h_ = -1, q_w_ = -1;
+};
+
+/// Where the first core matrix' channels begin in a raw stage; those of the next one are a constant distance behind.
+struct RawChannels {
+    uint32_t at[kCoreChannels];
+    __device__ __forceinline__ RawChannels(const InputWalk& walk, const InputRows& rows, uint32_t raw, int image) {
+#pragma unroll
+        for (int c = 0; c < kCoreChannels; ++c) at[c] = raw + c * kRawPitch * kRawElementBytes;
+        if constexpr (kRanges) {
+            const RangeShifts shifts(walk, rows, image);
+#pragma unroll
+            for (int c = 0; c < kCoreChannels; ++c) at[c] += image * kRawImageBytes + shifts.of[c] * kRawElementBytes;
+        }
+    }
+};
+
+// Whether the last stage of a slice has channels that do not exist. TMA puts zeros there, ranges have none.
+constexpr bool kLacksChannels = kRanges && kInChannels % (kChunks == 1 ? kFilledCores * kCoreChannels : kStageChannels);
+
+/// An element in the channels of a core matrix; those from `count` on do not exist.
+__device__ __forceinline__ CoreRow row_of_element(const RawChannels& channels, uint32_t bytes, int core, int count) {
+    using Element = typename Unsigned<kRawElementBytes>::Type;
+    return make_row([&](int c) -> uint32_t {
+        Element element;
+        ptx::load_shared(element, channels.at[c] + bytes + core * (kCoreChannels * kRawPitch * kRawElementBytes));
+        return !kLacksChannels || c < count ? static_cast<uint32_t>(element) : 0u;
+    });
+}
+
+/// Of some core matrices all loads come before the first store.
+__device__ __forceinline__ void take_elements_apart(const InputWalk& walk, ElementTable& table, uint32_t to,
+                                                    uint32_t raw, int thread) {
+    constexpr int kMostAtOnce = kWordChannels == 2 || kParts == 2 ? 2 : 4; // as registers allow
+    constexpr int kAtOnce = kFilledCores < kMostAtOnce ? kFilledCores : kMostAtOnce;
+    const InputRows rows(walk);
+    const int left = kInChannels - walk.chunk() * kStageChannels; // channels from the stage's first on
+    table.enter(walk, rows, thread);
+#pragma unroll 1
+    for (int image = 0; image < kTurns; ++image) {
+        const RawChannels channels(walk, rows, raw, image);
+        const bool exists = !kRanges || kImages == 1 || walk.item().n + image < walk.args.batch;
+        uint32_t next = thread < kElements ? table.entry(0) : kNoElement;
+#pragma unroll 1
+        for (int i = thread, turn = 1; i < kElements; i += kRearrangingThreads, ++turn) {
+            const uint32_t entry = next;
+            if (i + kRearrangingThreads < kElements) next = table.entry(turn);
+            if (!kAllElements && entry == kNoElement) continue;
+            const uint32_t from = (exists ? entry >> 16 : kRawZeros) * kRawElementBytes;
+            const uint32_t position_to = to + ((entry & 0xffff) + image * kImagePitch) * 16;
+#pragma unroll 1
+            for (int core = 0; core < kFilledCores; core += kAtOnce) {
+                CoreRow found[kAtOnce];
+#pragma unroll
+                for (int j = 0; j < kAtOnce; ++j)
+                    if (core + j < kFilledCores)
+                        found[j] = row_of_element(channels, from, core + j, left - (core + j) * kCoreChannels);
+#pragma unroll
+                for (int j = 0; j < kAtOnce; ++j)
+                    if (core + j < kFilledCores) store_core_row(position_to + (core + j) * kPlaneBytes, found[j]);
+            }
+        }
+    }
+}
+
+} // namespace
