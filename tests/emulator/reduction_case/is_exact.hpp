@@ -1,5 +1,5 @@
 // Inside the namespace of one problem, behind its three kernels in namespaces of their own. The test writes kGiven, the
-// kernels' arguments and what the library would launch: kItems, kBiasCtas, kWithBias, kLongSrc.
+// kernels' arguments and what the library would launch: kSharedBytes, kItems, kBiasCtas, kWithBias, kLongSrc.
 using products::kParts;
 using products::Storage;
 
@@ -34,6 +34,7 @@ bool is_exact() {
     products_args.src = tensors.src.data();
     products_args.grad_dst = tensors.grad_dst.data();
     products_args.sums = weight_sums > 0 ? static_cast<void*>(sums.data()) : grad_weight.data();
+    emulator::set_shared_bytes(kSharedBytes);
     launch(kItems, products::kThreads, [] { PRODUCTS(products_args); });
     bias_args.grad_dst = tensors.grad_dst.data();
     bias_args.sums = sums.data() + weight_sums;
