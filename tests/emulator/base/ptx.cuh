@@ -74,6 +74,15 @@ inline void store_shared_half_if(bool wanted, uint32_t shared_dst, uint32_t word
     store_shared_if(wanted, shared_dst, static_cast<uint16_t>(word));
 }
 
+template <int kOffset, typename Words>
+void load_readonly_if(bool wanted, const void* src, Words& words) {
+    if (!wanted) return;
+    const uint64_t address = reinterpret_cast<uint64_t>(src) + kOffset;
+    emulator::require(address % sizeof words == 0, "a load of %d bytes is from address %llu",
+                      static_cast<int>(sizeof words), static_cast<unsigned long long>(address));
+    std::memcpy(&words, reinterpret_cast<const void*>(address), sizeof words);
+}
+
 template <typename Words>
 void store_if(bool wanted, void* dst, const Words& words) {
     if (!wanted) return;
