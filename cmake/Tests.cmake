@@ -64,13 +64,14 @@ if(TARGET GTest::gtest_main)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/cpp/implementations_test.cpp PROPERTIES COMPILE_OPTIONS -O1)
 
     # The emulator's device is the same for all kernels: it is compiled once.
-    add_library(tconv3d_emulator_device OBJECT ${PROJECT_SOURCE_DIR}/tests/emulator/device.cpp)
+    add_library(tconv3d_emulator_device OBJECT ${PROJECT_SOURCE_DIR}/tests/emulator/device.cpp
+        ${PROJECT_SOURCE_DIR}/tests/emulator/shared_memory.cpp)
     target_compile_options(tconv3d_emulator_device PRIVATE -O1)
     add_dependencies(tconv3d_tests tconv3d_emulator_device)
     tconv3d_emulating_compiler(emulating_compiler)
     target_compile_definitions(tconv3d_tests PRIVATE
         TCONV3D_KERNELS="${PROJECT_SOURCE_DIR}/src/cuda/kernels" TCONV3D_EMULATOR="${PROJECT_SOURCE_DIR}/tests/emulator"
-        TCONV3D_EMULATOR_DEVICE="$<TARGET_OBJECTS:tconv3d_emulator_device>" TCONV3D_CXX="${emulating_compiler}"
+        TCONV3D_EMULATOR_DEVICE="$<JOIN:$<TARGET_OBJECTS:tconv3d_emulator_device>, >" TCONV3D_CXX="${emulating_compiler}"
         TCONV3D_MADE_UP_GPU="$<TARGET_FILE:tconv3d_made_up_gpu>")
     add_library(tconv3d_made_up_gpu MODULE ${PROJECT_SOURCE_DIR}/tests/made_up_gpu/gpu.cpp)
     set_target_properties(tconv3d_made_up_gpu PROPERTIES CXX_VISIBILITY_PRESET default)

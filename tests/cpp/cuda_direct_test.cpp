@@ -159,12 +159,29 @@ TEST(Cells, TakeDepthwiseProblemsInEveryDirection) {
         }
 }
 
+/// A load of neighbouring channels takes as many instructions as one of a single channel.
+TEST(Cells, TakeChannelsOfDepthwiseGroupsTogether) {
+    const auto pack = [](const char* line, Direction direction) {
+        const Problem problem = in_direction(Problem::parse(line), direction);
+        return direction == Direction::bwd_weight ? choose_cell_weight_tile(problem, kMultiprocessors).pack
+                                                  : choose_cell_tile(problem, kMultiprocessors).pack;
+    };
+    for (const Direction direction : {Direction::fwd, Direction::bwd_data, Direction::bwd_weight}) {
+        EXPECT_EQ(pack("n2 ci64 co64 32x32x32 k4 s2 p1 g64 ndhwc", direction), 2);
+        EXPECT_EQ(pack("n2 ci64 co64 32x32x32 k4 s2 p1 g64 bf16 ndhwc", direction), 2);
+        EXPECT_EQ(pack("n2 ci64 co64 32x32x32 k4 s2 p1 g64 bf16", direction), 1);
+        EXPECT_EQ(pack("n2 ci63 co63 32x32x32 k4 s2 p1 g63 bf16 ndhwc", direction), 1);
+        EXPECT_EQ(pack("n2 ci64 co64 32x32x32 k4 s2 p1 g32 bf16 ndhwc", direction), 1);
+        EXPECT_EQ(pack("n2 ci64 co128 32x32x32 k4 s2 p1 g64 bf16 ndhwc", direction), 1);
+    }
+}
+
 TEST(Cells, SayHowTheySumWeightGradients) {
     const Problem problem = Problem::parse("n2 ci64 co64 32x32x32 k4 s2 p1 g64 ndhwc bwd_weight");
     const std::unique_ptr<Kernel> kernel = answer_cells({problem, {}, testing::kHopper}).candidates.front().prepare();
-    EXPECT_EQ(kernel->describe(), "sums all taps of 1 x 1 channels over cells of 1x2x4 voxels in a thread for each tap "
-                                  "along d, 32 channels of dst side by side; 512 splits");
-    EXPECT_EQ(kernel->workspace_bytes(), 512U * (64 * 64 + 64) * 4);
+    EXPECT_EQ(kernel->describe(), "sums all taps of 2 pairs of channels over cells of 1x2x2 voxels in a thread for "
+                                  "each tap along d, 64 channels of dst side by side; 391 splits");
+    EXPECT_EQ(kernel->workspace_bytes(), 391U * (64 * 64 + 64) * 4);
 }
 
 TEST(Cells, IndexBeyond32BitsWhereASampleNeedsIt) {

@@ -60,14 +60,16 @@ std::string case_source(const Problem& problem, const ReductionTile& tile, size_
     Device device = testing::kAmpere;
     device.multiprocessors = 1;
     const std::string digits = std::to_string(number);
+    const KernelRequest products = reduction_request(problem, tile);
     return "#undef CONSTANTS\n#undef PLACE\nnamespace case_" + digits + " {\n" +
-           testing::kernel_source("products", reduction_request(problem, tile), "PRODUCTS", digits) +
+           testing::kernel_source("products", products, "PRODUCTS", digits) +
            "#undef __shared__\n#define __shared__ static\n" + // of a CTA at a time
            testing::kernel_source("bias", reduction_bias_request(problem), "BIAS", digits) +
            testing::kernel_source("add", add_splits_request(problem), "ADD_SPLITS", digits) +
            "#undef __shared__\n#define __shared__\n" + testing::given_source(problem) +
            testing::arguments_source(reduction_arguments(problem, tile), "kProductsArguments") +
            testing::arguments_source(reduction_bias_arguments(problem, device), "kBiasArguments") +
+           testing::constant("kSharedBytes", products.dynamic_shared_bytes) +
            testing::constant("kItems", split_items(problem, tile) * tile.splits) +
            testing::arguments_source(reduction_split_sums(problem, tile.splits, device), "kAddArguments") +
            testing::constant("kBiasCtas", reduction_bias_ctas(problem, device)) +

@@ -71,6 +71,7 @@ std::string case_source(const Problem& problem, const SweepTile& tile, size_t nu
            "#undef __shared__\n#define __shared__\n" + testing::given_source(problem) +
            testing::arguments_source(sweep_arguments(problem, tile), "kProductsArguments") +
            testing::arguments_source(reduction_bias_arguments(problem, device), "kBiasArguments") +
+           testing::constant("kSharedBytes", sweep_shared_bytes(problem, tile)) +
            testing::constant("kItems", sweep_items(problem, tile) * tile.splits) +
            testing::arguments_source(reduction_split_sums(problem, tile.splits, device), "kAddArguments") +
            testing::constant("kBiasCtas", reduction_bias_ctas(problem, device)) +

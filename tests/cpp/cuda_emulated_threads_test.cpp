@@ -33,6 +33,13 @@ CellTile tile_for(Problem problem) {
     return choose_cell_tile(problem, 132);
 }
 
+/// CTAs that keep what they have staged for two items.
+CellArguments cell_arguments(const Problem& problem, const CellTile& tile) {
+    CellArguments args = cells_arguments(problem, tile, 132);
+    args.range = 2;
+    return args;
+}
+
 struct CellCase {
     const char* problem;
     int64_t width; ///< of a cell, in strides
@@ -48,7 +55,9 @@ constexpr CellCase kCellCases[] = {
     {"n1 ci3 co5 3x3x7 k3x2x5 s2x1x3 p1x0x2 op1x0x1 d1x2x1 f32", 1, "no extent is a multiple of anything"},
     {"n2 ci40 co3 2x3x4 k3 s2 p1 op1 bf16", 4, "sums that are cut"},
     {"n1 ci6 co12 3x4x5 k3 s2 p1 g3 f32 ndhwc", 1, "groups, channels last"},
-    {"n1 ci8 co8 2x3x4 k2 s2 g8 f16 ndhwc", 4, "depthwise, channels last"},
+    {"n1 ci8 co8 2x3x4 k2 s2 g8 f16 ndhwc", 2, "depthwise, channels last: a pack of 8 bytes"},
+    {"n2 ci190 co190 2x3x4 k3 s2 p1 op1 g190 bf16 ndhwc", 4, "more packs than a warp has lanes"},
+    {"n1 ci3 co3 2x3x4 k3 s2 p1 g3 bf16 ndhwc", 2, "channels that are no packs"},
 };
 
 void PrintTo(const CellCase& one, std::ostream* text) {
@@ -61,7 +70,7 @@ TEST_P(CellsEmulated, IsExactOnIntegers) {
     const Problem problem = Problem::parse(GetParam().problem);
     const CellTile tile = tile_for(problem);
     EXPECT_EQ(tile.cell[2], GetParam().width * problem.stride[2]) << GetParam().problem << ": " << tile.str();
-    CellArguments args = cells_arguments(problem, tile);
+    CellArguments args = cell_arguments(problem, tile);
     args.aligned = problem.dst()[2] % tile.cell[2] == 0 ? 1 : 0;
     EXPECT_TRUE(is_exact(problem, cells_request(problem, tile, {}, {true, false}), "CellArguments", args, args.items))
         << GetParam().problem << ": " << GetParam().why << "; " << tile.str();
@@ -194,7 +203,7 @@ Case cells_case(const Problem& problem, bool with_bias) {
     }
     const bool fwd = problem.direction == Direction::fwd;
     const CellTile tile = tile_for(problem);
-    CellArguments args = cells_arguments(problem, tile);
+    CellArguments args = cell_arguments(problem, tile);
     args.aligned = args.out_extents.w % tile.cell[2] == 0 ? 1 : 0;
     return {cells_request(problem, tile, {}, {fwd, false}), "CellArguments",
             testing::arguments_source(args) + flag("kIsFwd", fwd), "direct_case/correlation.hpp"};
@@ -235,8 +244,11 @@ constexpr GradientCase kGradientCases[] = {
     {"n2 ci6 co6 3x4x8 k4 s2 p1 g6", "1x4x2", "1x4x2", "depthwise: vectors of 16 bytes"},
     {"n2 ci6 co6 3x4x8 k4 s2 p1 g6 bf16", "1x2x4", "1x2x4", "wider cells"},
     {"n1 ci6 co6 3x4x4 k4 s2 p1 g6 f64", "1x4x1", "1x4x1", "and narrower ones"},
-    {"n2 ci6 co6 3x4x5 k4 s2 p1 g6 ndhwc", "1x4x1", "1x4x2", "channels side by side"},
-    {"n2 ci40 co40 2x3x4 k3 p1 g40 f16 ndhwc", "2x1x4", "1x4x4", "more of them than a warp has lanes"},
+    {"n2 ci6 co6 3x4x5 k4 s2 p1 g6 ndhwc", "1x4x1", "1x4x1", "channels side by side"},
+    {"n2 ci40 co40 2x3x4 k3 p1 g40 f16 ndhwc", "1x4x4", "1x2x4", "more of them than a warp has lanes"},
+    {"n2 ci190 co190 2x3x4 k3 s2 p1 op1 g190 bf16 ndhwc", "1x2x4", "1x2x4", "more packs than a warp has lanes"},
+    {"n1 ci5 co5 2x3x4 k3 s2 p1 g5 bf16 ndhwc", "1x2x4", "1x2x4", "channels that are no packs"},
+    {"n1 ci4 co4 3x2x3 k3 s2 p1 g4 f64 ndhwc", "1x2x2", "1x2x1", "packs of 64 bits"},
     {"n1 ci4 co4 5x6x8 k3 p1 g4", "1x2x4", "1x4x4", "stride 1"},
     {"n1 ci4 co4 2x5x7 k3 s2 p1 g4 bf16", "2x2x1", "1x4x1", "rows of odd length"},
     {"n1 ci20 co1 3x4x6 k4 s2 p1", "1x4x2", "1x2x2", "one channel of dst"},

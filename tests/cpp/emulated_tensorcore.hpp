@@ -90,8 +90,11 @@ public:
         emulator_.write("prelude.hpp", host_prelude(request.prelude, problem));
         emulator_.write("kernel.hpp",
                         "#include \"" + request.file + "\"\n#define KERNEL_ENTRY " + request.entry + "\n");
-        emulator_.write("pack_prelude.hpp", cuda::tensorcore::pack_request(problem, tables, config, parcel).prelude);
-        emulator_.write("launch.hpp", launch_source(problem, tiling));
+        const cuda::KernelRequest pack = cuda::tensorcore::pack_request(problem, tables, config, parcel);
+        emulator_.write("pack_prelude.hpp", pack.prelude);
+        emulator_.write("launch.hpp", launch_source(problem, tiling) +
+                                          constant("kSharedBytes", request.dynamic_shared_bytes) +
+                                          constant("kPackSharedBytes", pack.dynamic_shared_bytes));
     }
 
     bool compile() const { return emulator_.compile("tensorcore.cpp pack.cpp"); }

@@ -47,6 +47,7 @@ struct Fiber {
     ucontext_t context;
     std::unique_ptr<char[]> stack{new char[kStackBytes]};
     bool done = false;
+    int registers = 0;
     std::shared_ptr<int> open_copies = std::make_shared<int>(0); // of a group, that are not done
     std::deque<std::shared_ptr<int>> copies;
     Deferred copies_in, products;
@@ -58,6 +59,7 @@ struct Due {
 };
 
 struct Meeting {
+    int count = 0;
     int arrived = 0;
     int64_t generation = 0;
 };
@@ -70,7 +72,10 @@ struct Barrier {
     int phase = 0;
 
     void end_phase() {
+        constexpr int kMostBytes = (1 << 20) - 1;
         progress();
+        require(pending >= 0, "a barrier of %d arrivals has more", arrivals);
+        require(std::abs(bytes) <= kMostBytes, "a barrier waits for %d bytes", bytes);
         if (pending > 0 || bytes != 0) return;
         pending = arrivals;
         ++phase;
@@ -87,7 +92,13 @@ uint32_t chance = 1;
 std::map<int, Meeting> meetings;
 std::map<uint32_t, Barrier> barriers;
 Words given[kMostWarps][32];
-alignas(1024) unsigned char shared_memory[kSharedBytes];
+int free_registers; // of a lane, that warps have given and none has taken
+
+/// A random number of 16 bits, the same ones in every run.
+uint32_t draw() {
+    chance = chance * 1664525 + 1013904223;
+    return chance >> 16;
+}
 
 /// Does what is due.
 void do_work() {
@@ -96,6 +107,10 @@ void do_work() {
     for (Due& one : due) (one.round <= rounds ? now : rest).push_back(std::move(one));
     due = std::move(rest);
     for (const Due& one : now) one.work();
+}
+
+void require_registers(int registers) {
+    require(registers % 8 == 0 && registers >= 24 && registers <= 256, "setmaxnreg has %d registers", registers);
 }
 
 void begin() {
@@ -117,8 +132,7 @@ void yield() {
 }
 
 void later(Work work) {
-    chance = chance * 1664525 + 1013904223;
-    const uint32_t value = chance >> 16, most_rounds = value % 4 == 0 ? 200 : 12; // some take long
+    const uint32_t value = draw(), most_rounds = value % 4 == 0 ? 200 : 12; // some take long
     due.push_back({rounds + 1 + value / 4 % most_rounds, std::move(work)});
 }
 
@@ -169,12 +183,34 @@ void wait_products(int pending) {
     running->products.wait(pending);
 }
 
-unsigned char* memory() {
-    return shared_memory;
+void take_registers(int registers) {
+    require_registers(registers);
+    const int more = registers - running->registers;
+    require(more >= 0, "setmaxnreg.inc has %d registers of %d", registers, running->registers);
+    if (threadIdx.x % 32 == 0) {
+        while (more > free_registers) yield();
+        free_registers -= more;
+        progress();
+    }
+    running->registers = registers;
+}
+
+void give_registers(int registers) {
+    require_registers(registers);
+    const int less = running->registers - registers;
+    require(less >= 0, "setmaxnreg.dec has %d registers of %d", registers, running->registers);
+    if (threadIdx.x % 32 == 0) {
+        free_registers += less;
+        progress();
+    }
+    running->registers = registers;
 }
 
 void meet(int number, int count) {
     Meeting& meeting = meetings[number];
+    if (meeting.count == 0) meeting.count = count;
+    require(count % 32 == 0 && count == meeting.count, "barrier %d is for %d threads, not for %d", number,
+            meeting.count, count);
     const int64_t generation = meeting.generation;
     progress();
     if (++meeting.arrived == count) {
@@ -226,9 +262,13 @@ void run_cta(int block, int threads, void (*thread)()) {
     blockIdx.x = block;
     meetings.clear();
     barriers.clear();
-    std::memset(shared_memory, 0xFF, sizeof shared_memory);
+    poison_shared();
+    constexpr int kRegisters = 1 << 16; // of a multiprocessor, which a CTA may have alone
+    free_registers = 0;
     std::vector<Fiber> fibers(static_cast<size_t>(threads));
+    std::vector<int64_t> stalled_until(static_cast<size_t>((threads + 31) / 32), 0); // warps, in rounds
     for (Fiber& fiber : fibers) {
+        fiber.registers = kRegisters / threads / 8 * 8;
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = fiber.stack.get();
         fiber.context.uc_stack.ss_size = Fiber::kStackBytes;
@@ -237,17 +277,24 @@ void run_cta(int block, int threads, void (*thread)()) {
     }
     for (bool left = true; left;) {
         const int64_t before = events;
+        bool stalled = false;
         left = false;
         do_work();
+        for (int64_t& until : stalled_until)
+            if (until <= rounds && draw() % 64 == 0) until = rounds + 1 + draw() % 32;
         for (int i = 0; i < threads; ++i) {
             Fiber& fiber = fibers[static_cast<size_t>(i)];
             if (fiber.done) continue;
             left = true;
+            if (stalled_until[static_cast<size_t>(i / 32)] > rounds) {
+                stalled = true;
+                continue;
+            }
             running = &fiber;
             threadIdx = {i, 0, 0};
             swapcontext(&scheduler, &fiber.context);
         }
-        if (left && events == before && due.empty()) {
+        if (left && !stalled && events == before && due.empty()) {
             std::printf("all threads wait for one another\n");
             std::exit(2);
         }

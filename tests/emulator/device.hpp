@@ -1,9 +1,9 @@
 #pragma once
 
 // A CTA on the host: each of its threads is a fiber, and one runs at a time until it has to wait for others. Copies are
-// done some time after they are asked for, in any order, and asynchronous products as late as they may be: what does
-// not wait for them gets old data. That checks the arithmetic of a kernel and its barriers without a GPU, not its
-// speed.
+// done some time after they are asked for, in any order, asynchronous products as late as they may be, and warps are
+// stalled now and then: what does not wait for others gets old data. That checks the arithmetic of a kernel, its
+// barriers and the rules of the hardware without a GPU, not its speed.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include <cstring>
 #include <functional>
 #include <vector>
+
+#include "shared_memory.hpp"
 
 #define __device__
 #define __host__
@@ -33,14 +35,12 @@ using std::min;
 
 namespace emulator {
 
-constexpr int kSharedBytes = 1 << 18;
-
 /// Lets the other threads run until there is something new.
 void yield();
 /// Says that something happened that others may wait for.
 void progress();
 
-/// A barrier for `count` threads that is known by its number.
+/// A barrier for `count` threads that is known by its number: always whole warps, and always as many.
 constexpr int kAllThreads = 0, kFirstWarp = 16;
 void meet(int number, int count);
 
@@ -74,8 +74,9 @@ void wait_products(int pending);
 /// Runs the threads of a CTA to their end; a deadlock ends the process.
 void run_cta(int block, int threads, void (*thread)());
 
-/// The CTA's shared memory.
-unsigned char* memory();
+/// setmaxnreg: a warp has so many registers a thread from now on. Who takes some waits until others have given them.
+void take_registers(int registers);
+void give_registers(int registers);
 
 /// Its barriers, by address.
 void barrier_init(uint32_t address, int arrivals);

@@ -22,6 +22,7 @@ int main() {
     check::Tensors tensors;
     std::vector<CoreRow, check::Guarded<CoreRow>> packed(kPackedBytes / sizeof(CoreRow));
     const check::Values weight = kChannelsLast ? check::channels_last(tensors.weight) : tensors.weight;
+    emulator::set_shared_bytes(kPackSharedBytes);
     if (!kOwnWeights) run_pack(weight.data(), kChannelsLast, packed.data(), kPackGridX, kPackGridY, kPackThreads);
 
     std::memcpy(&the_args, kArguments, sizeof the_args);
@@ -42,6 +43,7 @@ int main() {
     const auto results = static_cast<int64_t>(tensors.expected.size());
     const check::Values residual = check::whole_numbers<Storage>(results, 3, 4);
     if (kOperands > 0) the_output.operands[0] = residual.data();
+    emulator::set_shared_bytes(kSharedBytes);
     gridDim = {kGrid, 1, 1};
     for (int block = 0; block < kGrid; ++block)
         emulator::run_cta(block, kThreads, [] { KERNEL_ENTRY(the_map, the_args, the_output); });

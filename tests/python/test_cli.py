@@ -21,7 +21,7 @@ from tconv3d.__main__ import main
 from tconv3d.cli import listed
 from tconv3d.cli.cases import make_tensors, tconv3d_call, torch_call
 from tconv3d.cli.environment import own_gradients
-from tconv3d.problem import Problem
+from tconv3d.problem import LAYOUTS, Problem
 
 PROBLEM = "n1 ci2 co3 2x3x4 k3 s2 p1"
 
@@ -106,6 +106,20 @@ def test_both_sides_of_a_case_compute_the_same(direction: str) -> None:
     tensors = make_tensors(problem)
     assert len(tensors) == (2 if direction == "fwd" else 3)
     torch.testing.assert_close(tconv3d_call(problem, *tensors), torch_call(problem, *tensors))
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd_data", "bwd_weight"])
+@pytest.mark.parametrize("channels", ["ci4 co1", "ci1 co4", "ci1 co1", "ci4 co4 g4"])
+def test_one_channel_has_the_layout_that_was_asked_for(channels: str, direction: str) -> None:
+    for layout, channel_stride in {"ncdhw": 3 * 4 * 5, "ndhwc": 1}.items():
+        problem = Problem.parse(f"n2 {channels} 3x4x5 k3 p1 {layout} {direction}")
+        tensors = make_tensors(problem)
+        assert {tensor.stride(1) for tensor in (tensors[0], *tensors[2:])} == {channel_stride}
+        for tensor in tensors:
+            assert tensor.is_contiguous(memory_format=LAYOUTS[layout])
+        torch.testing.assert_close(tconv3d_call(problem, *tensors), torch_call(problem, *tensors))
+    if direction == "bwd_data" and channels == "ci4 co1":
+        assert tconv3d_call(problem, *tensors).is_contiguous(memory_format=torch.channels_last_3d)
 
 
 def test_gradients_are_asked_for_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

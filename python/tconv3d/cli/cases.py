@@ -80,4 +80,12 @@ def parameters(problem: Problem) -> tuple[list[int], list[int], list[int], int, 
 
 def _random_tensor(problem: Problem, shape: tuple[int, ...], device: str) -> Tensor:
     values = torch.randn(shape, device=device).to(DTYPES[problem.dtype])
-    return values.contiguous(memory_format=LAYOUTS[problem.layout])
+    return _in_layout(values, problem.layout)
+
+
+def _in_layout(values: Tensor, layout: str) -> Tensor:
+    """With one channel both layouts are the same memory, and only the strides can say which one is meant."""
+    dense = values.contiguous(memory_format=LAYOUTS[layout])
+    if layout == "ndhwc" and dense.shape[1] == 1:
+        return dense.squeeze(1).unsqueeze(-1).permute(0, 4, 1, 2, 3)
+    return dense

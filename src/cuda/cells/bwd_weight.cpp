@@ -65,9 +65,11 @@ private:
 } // namespace
 
 std::string CellWeightTile::str() const {
-    std::string text = "sums all taps of " + std::to_string(src_channels) + " x " + std::to_string(dst_channels) +
-                       " channels over cells of " + tconv3d::str(cell) + " voxels in a thread for each tap along d";
-    if (lanes > 1) text += ", " + std::to_string(lanes) + " channels of dst side by side";
+    const std::string pairs = pack > 1 ? std::to_string(pack) + " pairs of"
+                                       : std::to_string(src_channels) + " x " + std::to_string(dst_channels);
+    std::string text = "sums all taps of " + pairs + " channels over cells of " + tconv3d::str(cell) +
+                       " voxels in a thread for each tap along d";
+    if (lanes > 1) text += ", " + std::to_string(lanes * pack) + " channels of dst side by side";
     return text + "; " + std::to_string(splits) + (splits == 1 ? " split" : " splits");
 }
 
@@ -98,6 +100,8 @@ KernelRequest cells_bwd_weight_request(const Problem& problem, const CellWeightT
         .constant("kGroups", problem.groups)
         .constant("kSrcBlock", tile.src_channels)
         .constant("kDstBlock", tile.dst_channels)
+        .constant("kPack", tile.pack)
+        .constant("kCtas", tile.ctas)
         .constant("kLanes", tile.lanes)
         .flag("kSplitsChains", tile.chain > 0)
         .constant("kChain", tile.chain)

@@ -16,10 +16,12 @@ struct CellWeightTile {
     Extents cell;         ///< voxels of src whose window of grad_dst is loaded together; one slice
     int64_t src_channels; ///< of a thread, which sums all pairs with its channels of dst
     int64_t dst_channels;
-    int64_t lanes;       ///< threads that share a cell, a channel of dst each
+    int64_t pack;        ///< neighbouring channels in place of one of dst, each with its own of src; 1 elsewhere
+    int64_t lanes;       ///< threads that share a cell, a channel or pack of dst each
     int64_t threads;     ///< of a CTA: as many for each tap along D
     int64_t chain;       ///< slices that are summed by themselves; 0 where sums need not be cut
     int64_t splits;      ///< ranges of voxels with partial sums of their own
+    int64_t ctas;        ///< that share a multiprocessor, and so limit registers; 1 where nothing does
     double microseconds; ///< estimated, for the whole problem; 0 when no tile fits
 
     std::string str() const;

@@ -52,7 +52,7 @@ int64_t threads_of(const Problem& problem) {
 }
 
 int64_t sums_of(const Problem& problem, const CellWeightTile& tile) {
-    return tile.src_channels * tile.dst_channels * plane_taps(problem) + tile.dst_channels;
+    return (tile.src_channels * tile.dst_channels * plane_taps(problem) + tile.dst_channels) * tile.pack;
 }
 
 int64_t split_bytes(const Problem& problem) {
@@ -63,7 +63,18 @@ int64_t volume(const CellWeightTile& tile) {
     return tile.cell[1] * tile.cell[2];
 }
 
+/// As in tile.cpp. A thread with packs keeps the sums of earlier chains in shared memory, where there is room for them.
+int64_t pack_ctas(const Problem& problem, const CellWeightTile& tile, const Window& window) {
+    constexpr int64_t kMostPackValues = 124, kMostShared = 31 << 10; // 48 KiB, less what adds up the threads' sums
+    if (sums_of(problem, tile) * tile.threads * compute_bytes(problem) > kMostShared) return 0;
+    const int64_t values = (sums_of(problem, tile) + tile.pack * volume(tile)) * compute_bytes(problem) / 4 +
+                           window.voxels * voxel_words(problem, tile.pack);
+    return values <= kMostPackValues ? 3 : 0;
+}
+
 bool fits(const Problem& problem, const CellWeightTile& tile, const Window& window) {
+    if (tile.pack > 1)
+        return tile.ctas > 0 && window.voxels <= kMostSliceVoxels && window.uses * tile.pack <= kMostProducts;
     // The window of the next channel of dst is loaded while one is multiplied.
     const int64_t windows = std::min<int64_t>(tile.dst_channels, 2);
     const int64_t values = (sums_of(problem, tile) * (tile.chain > 0 ? 2 : 1) + windows * window.voxels +
@@ -75,9 +86,10 @@ bool fits(const Problem& problem, const CellWeightTile& tile, const Window& wind
            window.uses * tile.src_channels * tile.dst_channels <= kMostProducts;
 }
 
-/// Enough CTAs for eight warps of each scheduler, where there are voxels for them.
+/// Enough CTAs for eight warps of each scheduler, where there are voxels for them. With packs, as many as run at a
+/// time: each leaves sums of many channels.
 int64_t splits_of(const Problem& problem, const CellWeightTile& tile, int multiprocessors) {
-    const int64_t wanted = multiprocessors * std::max<int64_t>(1024 / tile.threads, 1);
+    const int64_t wanted = multiprocessors * (tile.pack > 1 ? tile.ctas : std::max<int64_t>(1024 / tile.threads, 1));
     const int64_t tiles = cell_splits(problem, tile).tiles;
     const int64_t most = std::min(std::max<int64_t>(tiles, 1), kMostWorkspace / split_bytes(problem));
     const int64_t splits = std::clamp<int64_t>(wanted / channel_blocks(problem, tile), 1, most);
@@ -93,22 +105,27 @@ struct CellCost {
 CellCost cost_of_cell(const Problem& problem, const CellWeightTile& tile, const Window& window) {
     constexpr double kLoad = 3, kPerCell = 40; // a load with its condition; addresses, bounds and the loop
     const int64_t own = tile.cell[2] * problem.stride[2];
+    const int64_t pairs = tile.src_channels * tile.dst_channels * tile.pack;
     const double dst_loads = static_cast<double>(window.loads * tile.dst_channels);
     const double src_loads = static_cast<double>(tile.cell[1] * (problem.channels_last() ? tile.cell[2] : 1)) *
                              static_cast<double>(tile.src_channels);
     const auto spread_of = [&](int64_t voxels, int64_t channels) {
-        return spread(kWarp / tile.lanes,
-                      voxels * (problem.channels_last() ? channels : 1) * bytes_per_element(problem.dtype));
+        return std::max(spread(kWarp / tile.lanes,
+                               voxels * (problem.channels_last() ? channels : 1) * bytes_per_element(problem.dtype)),
+                        pack_clocks(problem, tile.pack));
     };
-    const double products = static_cast<double>(window.uses * tile.src_channels * tile.dst_channels);
+    const double products = static_cast<double>(window.uses * pairs);
+    const int64_t read = window.voxels * tile.dst_channels + volume(tile) * tile.src_channels;
+    const bool converts = problem.channels_last() && bytes_per_element(problem.dtype) == 2;
+    const double converted = converts ? static_cast<double>(read * tile.pack) : 0;
     // The voxels of dst that belong to a cell are added up for the bias, mostly from the window.
     const double bias = static_cast<double>(own * tile.cell[1] * problem.stride[1] * problem.stride[0]) /
-                        static_cast<double>(problem.kernel[0]) * static_cast<double>(tile.dst_channels) *
-                        static_cast<double>(tile.src_channels) / static_cast<double>(problem.src_channels_per_group());
+                        static_cast<double>(problem.kernel[0]) * static_cast<double>(pairs) /
+                        static_cast<double>(problem.src_channels_per_group());
     const double chains = tile.chain > 0 ? 2.0 * static_cast<double>(sums_of(problem, tile)) /
                                                static_cast<double>(std::min(tile.chain, problem.src[0]))
                                          : 0;
-    return {kLoad * (dst_loads + src_loads) + products + bias + chains + kPerCell,
+    return {kLoad * (dst_loads + src_loads) + products + converted + bias + chains + kPerCell,
             spread_of(own, problem.dst_channels) * dst_loads +
                 spread_of(tile.cell[2], problem.src_channels) * src_loads};
 }
@@ -130,7 +147,7 @@ double estimate(const Problem& problem, const CellWeightTile& tile, const Window
     constexpr double kLatency = 600, kWarpsThatHide = 8;
     const double waiting = std::max(warps / kWarpsThatHide, 1.0) * cells * kLatency / kClocksPerMicrosecond;
     // Each block of channels reads its tensors for itself, from the L2 cache: 32 bytes a clock and multiprocessor.
-    const int64_t dst_together = tile.lanes * tile.dst_channels;
+    const int64_t dst_together = tile.lanes * tile.dst_channels * tile.pack;
     const double src_reads = static_cast<double>(problem.src_elements()) *
                              static_cast<double>(cuts(problem.dst_channels_per_group(), dst_together));
     const double dst_reads = static_cast<double>(problem.dst_elements()) *
@@ -148,27 +165,28 @@ std::vector<CellWeightTile> cells_for(const Problem& problem) {
         for (const int64_t w : {1, 2, 4}) {
             if (!takes_width(problem, w)) continue;
             const int64_t chain = problem.dtype == DType::f64 ? 0 : std::max<int64_t>(kChain / (h * w), 1);
-            list.push_back({{1, h, w}, 1, 1, 1, threads_of(problem), chain, 1, 0});
+            list.push_back({{1, h, w}, 1, 1, 1, 1, threads_of(problem), chain, 1, 1, 0});
         }
     return list;
 }
 
 /// The ways to give channels to threads. In channels-last as many neighbouring channels of dst as a warp has threads,
-/// or as there are, take the lanes.
+/// or as there are, take the lanes, or as many packs.
 std::vector<CellWeightTile> with_channels(const Problem& problem, const CellWeightTile& tile) {
     std::vector<CellWeightTile> list;
-    int64_t lanes = 1;
-    while (problem.channels_last() && lanes < kWarp && lanes < problem.dst_channels) lanes *= 2;
-    for (const int64_t src : kBlocks)
-        for (const int64_t dst : kBlocks) {
-            if (src >= 2 * problem.src_channels_per_group() || dst >= 2 * problem.dst_channels_per_group()) continue;
-            if (lanes > 1 && dst > 1) continue;
-            CellWeightTile with = tile;
-            with.src_channels = src;
-            with.dst_channels = dst;
-            with.lanes = lanes;
-            list.push_back(with);
-        }
+    for (const int64_t pack : channel_packs(problem))
+        for (const int64_t src : kBlocks)
+            for (const int64_t dst : kBlocks) {
+                if (src >= 2 * problem.src_channels_per_group()) continue;
+                if (dst >= 2 * problem.dst_channels_per_group()) continue;
+                CellWeightTile with = tile;
+                with.src_channels = src;
+                with.dst_channels = dst;
+                with.pack = pack;
+                with.lanes = channel_lanes(problem, problem.dst_channels, pack);
+                if (with.lanes > 1 && dst > 1) continue;
+                list.push_back(with);
+            }
     return list;
 }
 
@@ -177,7 +195,8 @@ std::vector<CellWeightTile> with_channels(const Problem& problem, const CellWeig
 int64_t channel_blocks(const Problem& problem, const CellWeightTile& tile) {
     const int64_t src = cuts(problem.src_channels_per_group(), tile.src_channels);
     const int64_t dst = cuts(problem.dst_channels_per_group(), tile.dst_channels);
-    return src * (tile.lanes == 1 ? problem.groups * dst : cuts(problem.dst_channels, tile.lanes));
+    const int64_t side_by_side = tile.lanes * tile.pack;
+    return src * (side_by_side == 1 ? problem.groups * dst : cuts(problem.dst_channels, side_by_side));
 }
 
 CellSplits cell_splits(const Problem& problem, const CellWeightTile& tile) {
@@ -214,6 +233,7 @@ CellWeightTile choose_cell_weight_tile(const Problem& problem, int multiprocesso
     for (const CellWeightTile& cell : cells_for(problem)) {
         const Window window = window_of(problem, map, cell.cell);
         for (CellWeightTile tile : with_channels(problem, cell)) {
+            if (tile.pack > 1) tile.ctas = pack_ctas(problem, tile, window);
             if (!fits(problem, tile, window)) continue;
             tile.splits = splits_of(problem, tile, multiprocessors);
             tile.microseconds = estimate(problem, tile, window, multiprocessors);

@@ -28,7 +28,8 @@ public:
                    [problem, tile, epilogue](const ResultForm& form) {
                        return cells_request(problem, tile, epilogue, form);
                    }),
-          args_(cells_arguments(problem, tile)), row_bytes_(tile.cell[2] * bytes_per_element(problem.dtype)) {}
+          args_(cells_arguments(problem, tile, device.multiprocessors)),
+          row_bytes_(tile.cell[2] * bytes_per_element(problem.dtype)) {}
 
     size_t workspace_bytes() const override { return 0; }
 
@@ -45,7 +46,7 @@ public:
         args.aligned = rows_aligned(out, arguments.preactivation) ? 1 : 0;
         std::vector<const void*> output = output_argument(epilogue_, arguments, out);
         std::array<void*, 2> kernel_arguments = {&args, static_cast<void*>(output.data())};
-        launch(*kernels_.get(arguments, stream), {std::min(args.items, kMostBlocks)}, {kThreads},
+        launch(*kernels_.get(arguments, stream), {std::min(cuts(args.items, args.range), kMostBlocks)}, {kThreads},
                kernel_arguments.data(), stream);
     }
 
@@ -73,7 +74,7 @@ private:
 std::string CellTile::str() const {
     std::string text =
         "cells of " + tconv3d::str(cell) + " outputs x " + std::to_string(channels) + " channels in a thread";
-    if (lanes > 1) text += ", " + std::to_string(lanes) + " channels side by side";
+    if (lanes > 1) text += ", " + std::to_string(lanes * pack) + " channels side by side";
     text += ", weights of " + std::to_string(chunk) + " input channels staged";
     return splits_chains ? text + " and summed by themselves" : text;
 }
@@ -103,7 +104,7 @@ Answer answer_cells(const Question& question) {
     return {"", {{"", tile.microseconds, prepare}}};
 }
 
-CellArguments cells_arguments(const Problem& problem, const CellTile& tile) {
+CellArguments cells_arguments(const Problem& problem, const CellTile& tile, int multiprocessors) {
     CellArguments args{};
     const Extents in = in_extents(problem), out = out_extents(problem);
     args.in_extents = {in[0], in[1], in[2]};
@@ -113,6 +114,11 @@ CellArguments cells_arguments(const Problem& problem, const CellTile& tile) {
     const int64_t space = tile_space(problem);
     const int64_t tiles = all_out_channels(problem) / space * cuts(space, tile.channels * tile.lanes);
     args.items = args.blocks * tiles * problem.batch;
+    // Where lanes have channels of their own, many weights are staged for few outputs. Where that is all weights, a CTA
+    // keeps them for further items, as long as there are CTAs enough to share these out.
+    constexpr int64_t kCtasEach = 8, kMostItems = 8;
+    const bool keeps = tile.lanes > 1 && tile.chunk == in_channels(problem);
+    args.range = keeps ? std::clamp<int64_t>(args.items / (kCtasEach * multiprocessors), 1, kMostItems) : 1;
     return args;
 }
 
@@ -130,6 +136,8 @@ KernelRequest cells_request(const Problem& problem, const CellTile& tile, const 
         .constant("kOutChannels", out_channels(problem))
         .constant("kGroups", problem.groups)
         .constant("kThreadChannels", tile.channels)
+        .constant("kPack", tile.pack)
+        .constant("kCtas", tile.ctas)
         .constant("kLanes", tile.lanes)
         .constant("kSpace", tile_space(problem))
         .constant("kChunk", tile.chunk)

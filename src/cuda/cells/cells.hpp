@@ -17,9 +17,11 @@ namespace tconv3d::cuda {
 struct CellTile {
     Extents cell;        ///< outputs of a thread, multiples of the strides in fwd
     int64_t channels;    ///< output channels of a thread
-    int64_t lanes;       ///< threads that share a cell, a channel each
+    int64_t lanes;       ///< threads that share a cell, each with channels of its own
+    int64_t pack;        ///< neighbouring channels of a thread, in channels-last of depthwise groups; 1 elsewhere
     int64_t chunk;       ///< input channels whose weights are staged together
     bool splits_chains;  ///< each chunk is summed by itself
+    int64_t ctas;        ///< that share a multiprocessor, and so limit registers; 1 where nothing does
     double microseconds; ///< estimated, for the whole problem
 
     std::string str() const;
@@ -31,7 +33,7 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors);
 Answer answer_cells(const Question& question);
 
 /// All but the tensors and what follows from their addresses.
-CellArguments cells_arguments(const Problem& problem, const CellTile& tile);
+CellArguments cells_arguments(const Problem& problem, const CellTile& tile, int multiprocessors);
 
 KernelRequest cells_request(const Problem& problem, const CellTile& tile, const Epilogue& epilogue,
                             const ResultForm& form);

@@ -53,7 +53,8 @@ int64_t products_of_channel(const Problem& problem) {
 }
 
 /// How many input channels' weights are staged at once: what fits, and what makes a chain of sums that is short enough
-/// not to round too often. 0 when not even one fits.
+/// not to round too often. 0 when not even one fits. What lies between the taps of lanes (kTapPitch of the kernel) is
+/// not counted: at most half as much again, for which there is room.
 int64_t chunk_of(const Problem& problem, int64_t tile) {
     const int64_t plane = cuts(problem.kernel[1] * problem.kernel[2] * tile, 4) * 4; // as kPlane of the kernel
     const int64_t bytes = problem.kernel[0] * plane * compute_bytes(problem);
@@ -79,6 +80,15 @@ double load_instructions(const Problem& problem, const CellTile& tile) {
     return problem.channels_last() ? kNeighbours * load_spread(problem, tile) : kNeighbours;
 }
 
+/// Of a thread for an input channel's weights, so many for each. Where lanes have channels of their own, these were
+/// counted in the machine code, and all weights are kept for a few items where they are staged together.
+double staged_instructions(const Problem& problem, const CellTile& tile, double per_weight) {
+    constexpr double kThreads = 128, kItems = 2;
+    const bool keeps = tile.lanes > 1 && tile.chunk == in_channels(problem);
+    return static_cast<double>(problem.taps() * tile.channels * tile.lanes) / kThreads * per_weight /
+           (keeps ? kItems : 1);
+}
+
 /// Instructions of a thread: loads with their conditions, weights, products, and what belongs to each output.
 double instructions(const Problem& problem, const CellTile& tile, const Work& work) {
     const int64_t plane_taps = problem.kernel[1] * problem.kernel[2];
@@ -88,14 +98,29 @@ double instructions(const Problem& problem, const CellTile& tile, const Work& wo
     const double weights =
         static_cast<double>(work.slice_uses * (held ? plane_taps : work.voxel_uses) * tile.channels) /
         static_cast<double>(per_load);
-    const double staged = static_cast<double>(problem.taps() * tile.channels * tile.lanes) / 128 * 8;
+    const double staged = staged_instructions(problem, tile, tile.lanes > 1 ? 30 : 8);
     const double per_channel = load_instructions(problem, tile) * static_cast<double>(work.slices * work.loads) +
                                weights + staged +
                                static_cast<double>(work.slice_uses * work.voxel_uses * tile.channels);
-    constexpr double kPerOutput = 8, kPerThread = 100;
+    constexpr double kPerOutput = 8;
+    const double per_thread = problem.channels_last() ? 300 : 100; // more where they were counted, as those of packs
     const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2] * tile.channels;
-    return kPerThread + per_channel * static_cast<double>(in_channels(problem)) +
+    return per_thread + per_channel * static_cast<double>(in_channels(problem)) +
            kPerOutput * static_cast<double>(outputs);
+}
+
+/// The same of a thread with a pack, counted in the machine code: a load with its condition and a cleared register, a
+/// conversion of each value of 16 bits, and weights that come as packs.
+double pack_instructions(const Problem& problem, const CellTile& tile, const Work& work) {
+    constexpr double kLoad = 3, kStaged = 18, kPerOutput = 6, kPerThread = 300;
+    const bool converts = bytes_per_element(problem.dtype) == 2;
+    const int64_t converted = converts ? work.slices * work.voxels * tile.pack : 0;
+    const int64_t weights = work.slice_uses * problem.kernel[1] * problem.kernel[2];
+    const int64_t products = work.slice_uses * work.voxel_uses * tile.pack;
+    const double staged = staged_instructions(problem, tile, kStaged);
+    const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2] * tile.pack;
+    return kPerThread + kLoad * static_cast<double>(work.slices * work.loads) + staged +
+           static_cast<double>(converted + weights + products) + kPerOutput * static_cast<double>(outputs);
 }
 
 double threads_of(const Problem& problem, const CellTile& tile) {
@@ -111,7 +136,8 @@ double threads_of(const Problem& problem, const CellTile& tile) {
 /// in fwd, whose neighbours are side by side, the loads' instructions take longer.
 double access_clocks(const Problem& problem, const CellTile& tile, const Work& work) {
     if (is_fwd(problem)) return 0;
-    return load_spread(problem, tile) * static_cast<double>(work.slices * work.loads * in_channels(problem));
+    return std::max(load_spread(problem, tile), pack_clocks(problem, tile.pack)) *
+           static_cast<double>(work.slices * work.loads * in_channels(problem));
 }
 
 double estimate(const Problem& problem, const CellTile& tile, const Work& work, int multiprocessors) {
@@ -119,7 +145,8 @@ double estimate(const Problem& problem, const CellTile& tile, const Work& work, 
     const double warps = std::max(threads_of(problem, tile) / kWarp / (4.0 * multiprocessors), 2.0);
     constexpr double kClocksPerMicrosecond = 1700, kBytesPerMicrosecond = 4e6, kLaunch = 5;
     const double slow = problem.dtype == DType::f64 ? 1.5 : 1;
-    const double issue = 2 * slow * warps * instructions(problem, tile, work) / kClocksPerMicrosecond;
+    const double own = tile.pack > 1 ? pack_instructions(problem, tile, work) : instructions(problem, tile, work);
+    const double issue = 2 * slow * warps * own / kClocksPerMicrosecond;
     // A thread waits for the voxels of one input channel before it asks for the next: some 600 clocks, which eight
     // warps of a scheduler hide from one another.
     constexpr double kLatency = 600, kWarpsThatHide = 8;
@@ -130,17 +157,9 @@ double estimate(const Problem& problem, const CellTile& tile, const Work& work, 
     return kLaunch + std::max({issue, waiting, access, problem.bytes() / kBytesPerMicrosecond});
 }
 
-/// In channels-last: as many neighbouring channels as a warp has threads, or as there are.
-int64_t lanes_of(const Problem& problem) {
-    if (problem.layout == Layout::ncdhw) return 1;
-    int64_t lanes = 1;
-    while (lanes < kWarp && lanes < all_out_channels(problem)) lanes *= 2;
-    return lanes;
-}
-
-/// A thread's channels must read the same input: those of one group.
-bool shares_group(const Problem& problem, int64_t lanes, int64_t channels) {
-    if (channels == 1) return true;
+/// A thread's channels must read the same input, those of one group, or be a pack.
+bool has_channels(const Problem& problem, int64_t lanes, int64_t pack, int64_t channels) {
+    if (pack > 1 || channels == 1) return channels == pack;
     if (lanes > 1) return problem.groups == 1 && channels * lanes < 2 * out_channels(problem);
     return channels < 2 * out_channels(problem);
 }
@@ -157,10 +176,23 @@ bool window_fits(const Problem& problem, const CellTile& tile, const Work& work,
                  : (work.slices * work.voxels + sums) * words <= kMostUnrolled;
 }
 
+/// How many CTAs a multiprocessor has registers for where threads have packs. Found by compiling: with 128 registers
+/// nothing spills where sums, a window and held weights take 112, with 168 where they take 144. 0 where that is not
+/// known, as where a window has several slices at a time.
+int64_t pack_ctas(const Problem& problem, const CellTile& tile, const Work& work) {
+    const int64_t sums = tile.cell[0] * tile.cell[1] * tile.cell[2] * tile.pack;
+    const int64_t held = problem.kernel[1] * problem.kernel[2] * tile.pack;
+    const int64_t words = compute_bytes(problem) / 4;
+    if (held * compute_bytes(problem) > kMostHeldBytes || (!is_fwd(problem) && tile.cell[0] > 1)) return 0;
+    const int64_t values = (sums + held) * words + work.voxels * voxel_words(problem, tile.pack);
+    return values <= 112 ? 4 : values <= 144 ? 3 : 0;
+}
+
 bool fits(const Problem& problem, const CellTile& tile, const Work& work) {
     const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2];
     const int64_t sums = outputs * tile.channels * (tile.splits_chains ? 2 : 1);
-    return window_fits(problem, tile, work, sums) && tile.chunk > 0 && outputs <= kMostOutputs &&
+    const bool has_registers = tile.pack > 1 ? tile.ctas > 0 : window_fits(problem, tile, work, sums);
+    return has_registers && tile.chunk > 0 && outputs <= kMostOutputs &&
            work.voxels <= kMostSliceVoxels && unrolled_products(tile, work) <= kMostProducts &&
            sums * compute_bytes(problem) <= kMostSumBytes;
 }
@@ -174,7 +206,6 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
     if (std::any_of(problem.kernel.begin(), problem.kernel.end(), too_large)) return best;
     if (std::any_of(problem.stride.begin(), problem.stride.end(), too_large)) return best;
     if (!is_fwd(problem) && problem.kernel[1] * problem.kernel[2] > kMostSliceVoxels) return best;
-    const int64_t lanes = lanes_of(problem);
     const Extents strides = out_stride(problem);
     const IndexMap map(problem);
     for (const int64_t d : {1, 2})
@@ -183,13 +214,16 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
                 const Extents cell = {d * strides[0], h * strides[1], w * strides[2]};
                 if (cell[0] * cell[1] * cell[2] > kMostOutputs || !takes_width(problem, cell[2])) continue;
                 const Work work = work_of(problem, map, cell);
-                for (const int64_t channels : {1, 2, 4, 8, 16}) {
-                    CellTile tile{cell, channels, lanes, chunk_of(problem, channels * lanes), false, 0};
-                    tile.splits_chains = tile.chunk < in_channels(problem);
-                    if (!shares_group(problem, lanes, channels) || !fits(problem, tile, work)) continue;
-                    tile.microseconds = estimate(problem, tile, work, multiprocessors);
-                    if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
-                }
+                for (const int64_t pack : channel_packs(problem))
+                    for (const int64_t channels : {1, 2, 4, 8, 16}) {
+                        const int64_t lanes = channel_lanes(problem, all_out_channels(problem), pack);
+                        CellTile tile{cell, channels, lanes, pack, chunk_of(problem, channels * lanes), false, 1, 0};
+                        if (pack > 1) tile.ctas = pack_ctas(problem, tile, work);
+                        tile.splits_chains = tile.chunk < in_channels(problem);
+                        if (!has_channels(problem, lanes, pack, channels) || !fits(problem, tile, work)) continue;
+                        tile.microseconds = estimate(problem, tile, work, multiprocessors);
+                        if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
+                    }
             }
     return best;
 }

@@ -104,6 +104,25 @@ int64_t vector_voxels(const Problem& problem, int64_t cell_w) {
     return kMostAccess % (own * bytes_per_element(problem.dtype)) == 0 && problem.dst()[2] % own == 0 ? own : 1;
 }
 
+std::vector<int64_t> channel_packs(const Problem& problem) {
+    std::vector<int64_t> packs = {1};
+    const bool depthwise = problem.src_channels_per_group() == 1 && problem.dst_channels_per_group() == 1;
+    if (!problem.channels_last() || !depthwise) return packs;
+    for (const int64_t pack : {2, 4, 8})
+        if (problem.groups % pack == 0 && pack * bytes_per_element(problem.dtype) <= kMostAccess) packs.push_back(pack);
+    return packs;
+}
+
+int64_t channel_lanes(const Problem& problem, int64_t channels, int64_t pack) {
+    int64_t lanes = 1;
+    while (problem.channels_last() && lanes < kWarp && lanes * pack < channels) lanes *= 2;
+    return lanes;
+}
+
+int64_t voxel_words(const Problem& problem, int64_t pack) {
+    return cuts(pack * bytes_per_element(problem.dtype), 4);
+}
+
 int64_t row_loads(const std::vector<CellShift>& w, int64_t vector) {
     const auto is_own = [&](const CellShift& column) { return column.shift >= 0 && column.shift < vector; };
     const int64_t side_by_side = std::count_if(w.begin(), w.end(), is_own);
@@ -114,6 +133,11 @@ double spread(int64_t voxels, int64_t apart) {
     constexpr double kSectors = 4;
     const int64_t sectors = std::min(voxels, cuts(voxels * apart, 32));
     return std::max(static_cast<double>(sectors) / kSectors, 1.0);
+}
+
+double pack_clocks(const Problem& problem, int64_t pack) {
+    constexpr int64_t kLine = 128;
+    return static_cast<double>(cuts(kWarp * pack * bytes_per_element(problem.dtype), kLine));
 }
 
 int64_t compute_bytes(const Problem& problem) {

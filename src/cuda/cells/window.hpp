@@ -27,6 +27,17 @@ int64_t count_uses(const std::vector<CellShift>& shifts);
 /// Voxels of a row that a cell has to itself and that come in one access; 1 where rows do not allow more.
 int64_t vector_voxels(const Problem& problem, int64_t cell_w);
 
+/// Numbers of neighbouring channels that a thread may have in channels-last where each is a group of its own: divisors
+/// of all channels that are one access. Only 1 elsewhere.
+std::vector<int64_t> channel_packs(const Problem& problem);
+
+/// Threads side by side on neighbouring channels, or packs of them, in channels-last: as many as a warp has, or as
+/// there are.
+int64_t channel_lanes(const Problem& problem, int64_t channels, int64_t pack);
+
+/// Registers that a voxel of a window takes, which is converted where it is multiplied.
+int64_t voxel_words(const Problem& problem, int64_t pack);
+
 /// Loads of one row of a window.
 int64_t row_loads(const std::vector<CellShift>& w, int64_t vector);
 
@@ -40,6 +51,9 @@ constexpr int64_t kWarp = 32;
 /// What a load of a warp touches, in units of the four sectors of neighbours: so many voxels that lie `apart` bytes
 /// apart.
 double spread(int64_t voxels, int64_t apart);
+
+/// Clocks in which the L1 cache brings a warp's packs, 128 bytes in each.
+double pack_clocks(const Problem& problem, int64_t pack);
 
 /// Bytes of a sum.
 int64_t compute_bytes(const Problem& problem);

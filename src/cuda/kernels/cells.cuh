@@ -8,7 +8,7 @@ constexpr int kVector = kChannelsLast ? 1 : kCellW / kStrideW;
 
 #include "cells_correlation.cuh"
 
-extern "C" __global__ void __launch_bounds__(kThreads, 1)
+extern "C" __global__ void __launch_bounds__(kThreads, kCtas)
     cells(const __grid_constant__ CellArguments args, const __grid_constant__ Output output) {
     correlate(args, output);
 }

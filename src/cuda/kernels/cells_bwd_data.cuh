@@ -5,7 +5,7 @@ constexpr bool kFwd = false;
 
 #include "cells_correlation.cuh"
 
-extern "C" __global__ void __launch_bounds__(kThreads, 1)
+extern "C" __global__ void __launch_bounds__(kThreads, kCtas)
     cells_bwd_data(const __grid_constant__ CellArguments args, const __grid_constant__ Output output) {
     correlate(args, output);
 }

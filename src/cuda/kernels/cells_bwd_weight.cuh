@@ -6,9 +6,9 @@
 // taps along H and W stay in registers, for one tap along D and kSrcBlock x kDstBlock pairs of channels.
 //
 // The threads of a CTA differ in the tap along D, in the cell and, in channels-last, in the channel of dst, of which a
-// thread has one then. A CTA walks along D, slice by slice, so that the L1 cache has what two windows share. It adds
-// what its threads have summed over different cells and leaves that as the partial sums of its split;
-// add_splits.cuh adds the splits.
+// thread has one then, or a pack: there each channel of dst has one channel of src. A CTA walks along D, slice by
+// slice, so that the L1 cache has what two windows share. It adds what its threads have summed over different cells and
+// leaves that as the partial sums of its split; add_splits.cuh adds the splits.
 #include "load/cell_window.cuh"
 #include "shared/cells.cuh"
 
@@ -18,9 +18,10 @@ using tconv3d::cuda::CellBwdWeightArguments;
 using tconv3d::cuda::VoxelExtents;
 
 constexpr int kVolume = kCellH * kCellW;
-constexpr int kPairs = kSrcBlock * kDstBlock;
+constexpr int kPairs = kSrcBlock * kDstBlock * kPack; // one after the other for a, b and the channel of a pack
 constexpr int kWeightSums = kPairs * kPlaneTaps;
-constexpr int kSums = kWeightSums + kDstBlock; // the last ones are the bias's
+constexpr int kBiasSums = kDstBlock * kPack;
+constexpr int kSums = kWeightSums + kBiasSums; // the last ones are the bias's
 constexpr int kTapsD = kShiftsD;               // each reads at a shift of its own, in the same order
 constexpr int kTapThreads = kThreads / kTapsD;
 constexpr int kCells = kTapThreads / kLanes; // of a CTA
@@ -30,29 +31,56 @@ constexpr int kSrcStride = kChannelsLast ? kAllSrcChannels : 1; // from a voxel 
 constexpr int kDstStride = kChannelsLast ? kAllDstChannels : 1;
 constexpr int kSrcBlocks = (kSrcChannels + kSrcBlock - 1) / kSrcBlock; // of a group
 constexpr int kDstBlocks = (kDstChannels + kDstBlock - 1) / kDstBlock;
-constexpr int kLaneBlocks = (kAllDstChannels + kLanes - 1) / kLanes;
-constexpr int64_t kAllBlocks = int64_t{1} * kSrcBlocks * (kLanes == 1 ? kGroups * kDstBlocks : kLaneBlocks);
+constexpr bool kCutsAllDst = kLanes * kPack > 1; // blocks of channels of dst are cut through all groups
+constexpr int kLaneBlocks = (kAllDstChannels + kLanes * kPack - 1) / (kLanes * kPack);
+constexpr int64_t kAllBlocks = int64_t{1} * kSrcBlocks * (kCutsAllDst ? kLaneBlocks : kGroups * kDstBlocks);
 constexpr int64_t kTaps = int64_t{1} * kTapsD * kPlaneTaps;
 constexpr int64_t kWeights = kTaps * kAllSrcChannels * kDstChannels;
 
 using Sums = Compute[kSums];
-using Factors = Compute[kSrcBlock][kVolume];
+using Factors = Voxel[kSrcBlock][kVolume];
 
-/// The channels of a thread, counted over all groups: the first of each side, and how many exist, none for a lane
-/// beyond the last.
+/// What a thread has summed in all chains. A thread with packs has many sums, and leaves these in shared memory: in
+/// registers they would keep a third CTA from the multiprocessor.
+struct TotalsInRegisters {
+    Sums values;
+
+    __device__ __forceinline__ Compute& operator[](int i) { return values[i]; }
+};
+struct TotalsInShared {
+    Compute* values;
+
+    __device__ __forceinline__ TotalsInShared() {
+        __shared__ Compute all[kSums * kThreads];
+        values = all + threadIdx.x;
+    }
+    __device__ __forceinline__ Compute& operator[](int i) { return values[i * kThreads]; }
+};
+template <bool kShared>
+struct TotalsOf {
+    using Type = TotalsInRegisters;
+};
+template <>
+struct TotalsOf<true> {
+    using Type = TotalsInShared;
+};
+using Totals = typename TotalsOf<(kPack > 1) && kSplitsChains>::Type;
+
+/// The channels of a thread, or its packs, counted over all groups: the first of each side, and how many exist, none
+/// for a lane beyond the last.
 struct Channels {
     int src, dst, src_count, dst_count;
 
     __device__ __forceinline__ Channels(int64_t block, int lane) {
         const int src_block = static_cast<int>(block % kSrcBlocks), dst_block = static_cast<int>(block / kSrcBlocks);
-        if constexpr (kLanes == 1) {
+        if constexpr (!kCutsAllDst) {
             const int first = dst_block % kDstBlocks * kDstBlock;
             dst = dst_block / kDstBlocks * kDstChannels + first;
             dst_count = kDstChannels - first < kDstBlock ? kDstChannels - first : kDstBlock;
         } else {
-            const int own = dst_block * kLanes + lane;
+            const int own = (dst_block * kLanes + lane) * kPack;
             dst_count = own < kAllDstChannels ? 1 : 0;
-            dst = dst_count > 0 ? own : kAllDstChannels - 1;
+            dst = dst_count > 0 ? own : kAllDstChannels - kPack;
         }
         const int first = src_block * kSrcBlock;
         src = dst / kDstChannels * kSrcChannels + first;
@@ -93,7 +121,8 @@ __device__ __forceinline__ const Storage* channel(const Storage* first, const Vo
     return i < count ? first + i * channel_stride(extents) : first;
 }
 
-__device__ __forceinline__ void clear(Sums& sums) {
+template <typename AnySums>
+__device__ __forceinline__ void clear(AnySums& sums) {
 #pragma unroll
     for (int i = 0; i < kSums; ++i) sums[i] = 0;
 }
@@ -114,9 +143,9 @@ __device__ __forceinline__ void load_factors(Factors& factors, const VoxelExtent
             if constexpr (kWide > 1) {
                 const Pack<Storage, kWide> pack = load_readonly_if<kWide>(exists, voxel);
 #pragma unroll
-                for (int i = 0; i < kWide; ++i) factors[a][at + i] = to_compute(pack.elements[i]);
+                for (int i = 0; i < kWide; ++i) factors[a][at + i].elements[0] = pack.elements[i];
             } else {
-                factors[a][at] = exists ? load_readonly(voxel) : Compute(0);
+                factors[a][at] = load_readonly_if<kPack>(exists, voxel);
             }
         }
     }
@@ -124,13 +153,20 @@ __device__ __forceinline__ void load_factors(Factors& factors, const VoxelExtent
 
 /// The voxels of a window's slice from V on; `sums` are those of the first channel of src.
 template <int V = 0>
-__device__ __forceinline__ void multiply_slice(Compute* sums, const Compute (&voxels)[kSlice], const Factors& factors) {
+__device__ __forceinline__ void multiply_slice(Compute* sums, const Voxel (&voxels)[kSlice], const Factors& factors) {
     if constexpr (V < kSlice) {
+        Compute values[kPack];
+        to_compute(voxels[V], values);
 #pragma unroll
         for (int use = kUseBegin[V]; use < kUseBegin[V + 1]; ++use) {
 #pragma unroll
-            for (int a = 0; a < kSrcBlock; ++a)
-                sums[a * kDstBlock * kPlaneTaps + kUseTap[use]] += voxels[V] * factors[a][kUseOutput[use]];
+            for (int a = 0; a < kSrcBlock; ++a) {
+                Compute met[kPack];
+                to_compute(factors[a][kUseOutput[use]], met);
+#pragma unroll
+                for (int i = 0; i < kPack; ++i)
+                    sums[(a * kDstBlock * kPack + i) * kPlaneTaps + kUseTap[use]] += values[i] * met[i];
+            }
         }
         multiply_slice<V + 1>(sums, voxels, factors);
     }
@@ -155,15 +191,20 @@ __device__ __forceinline__ bool has_more(Offset m, int64_t count, int own, int64
     return m + 1 == static_cast<Offset>(count) && extent > count * own;
 }
 
-/// The sum of the cell's own voxels in a slice of its window.
-__device__ __forceinline__ Compute sum_own(const Compute (&voxels)[kSlice]) {
-    Compute sum = 0;
+/// Adds the cell's own voxels in a slice of its window.
+__device__ __forceinline__ void add_own(Compute* sums, const Voxel (&voxels)[kSlice]) {
+    Compute share[kPack] = {};
 #pragma unroll
     for (int v = 0; v < kSlice; ++v) {
         const auto h = kShiftH[v / kShiftsW], w = kShiftW[v % kShiftsW];
-        if (h >= 0 && h < kOwnH && w >= 0 && w < kOwnW) sum += voxels[v];
+        if (h < 0 || h >= kOwnH || w < 0 || w >= kOwnW) continue;
+        Compute values[kPack];
+        to_compute(voxels[v], values);
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) share[i] += values[i];
     }
-    return sum;
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) sums[i] += share[i];
 }
 
 /// Indexes of dst that belong to the m-th of `count` cells.
@@ -185,7 +226,8 @@ __device__ __forceinline__ void add_bias(Compute* sums, const CellBwdWeightArgum
     const Share slices(d, args.src_extents.d, kOwnD, extents.d);
     const Share rows(place.h, args.cut.cells_h, kOwnH, extents.h);
     const Share columns(place.w, args.cut.cells_w, kOwnW, extents.w);
-    Compute share[kDstBlock] = {};
+    constexpr int kWide = kPack > 1 ? kPack : kVector; // in one access: channels or voxels
+    Compute share[kBiasSums] = {};
 #pragma unroll 1
     for (Offset h = rows.first + tap_d; h < rows.end; h += kTapsD) {
 #pragma unroll 1
@@ -197,25 +239,22 @@ __device__ __forceinline__ void add_bias(Compute* sums, const CellBwdWeightArgum
                 for (int b = 0; b < kDstBlock; ++b) {
                     const Storage* const voxel =
                         channel(place.grad_dst, extents, b, channels.dst_count) + (row + w) * kDstStride;
-                    if constexpr (kVector > 1) {
-                        const Pack<Storage, kVector> pack = load_readonly_if<kVector>(true, voxel);
+                    Compute values[kWide];
+                    to_compute(load_readonly_if<kWide>(true, voxel), values);
 #pragma unroll
-                        for (int i = 0; i < kVector; ++i) share[b] += to_compute(pack.elements[i]);
-                    } else {
-                        share[b] += load_readonly(voxel);
-                    }
+                    for (int i = 0; i < kWide; ++i) share[b * kPack + i % kPack] += values[i];
                 }
             }
         }
     }
 #pragma unroll
-    for (int b = 0; b < kDstBlock; ++b) sums[b] += share[b];
+    for (int b = 0; b < kBiasSums; ++b) sums[b] += share[b];
 }
 
 // ---- The walk ----
 
 /// Adds the products of a cell in slice d of src, and its part of the bias.
-__device__ __forceinline__ void add_cell(Sums& sums, const CellBwdWeightArguments& args, const Channels& channels,
+__device__ __forceinline__ void add_cell(Compute* sums, const CellBwdWeightArguments& args, const Channels& channels,
                                          const Place& place, Offset d, int tap_d) {
     const Offset slice = d * kInStrideD + kShiftD[tap_d];
     const bool sums_bias = args.sums_bias != 0 && channels.sums_bias();
@@ -227,11 +266,11 @@ __device__ __forceinline__ void add_cell(Sums& sums, const CellBwdWeightArgument
         load_factors(factors, args.src_extents, channels, place, d);
 #pragma unroll
         for (int b = 0; b < kDstBlock; ++b) {
-            Compute voxels[kSlice];
+            Voxel voxels[kSlice];
             load_slice<kDstStride>(voxels, args.dst_extents, place.window, slice,
                                    channel(place.grad_dst, args.dst_extents, b, channels.dst_count));
-            multiply_slice(sums + b * kPlaneTaps, voxels, factors);
-            if (sums_own) sums[kWeightSums + b] += sum_own(voxels);
+            multiply_slice(sums + b * kPack * kPlaneTaps, voxels, factors);
+            if (sums_own) add_own(sums + kWeightSums + b * kPack, voxels);
         }
     }
     if (sums_bias && !has_own && place.window.exists) add_bias(sums + kWeightSums, args, channels, place, d, tap_d);
@@ -239,7 +278,7 @@ __device__ __forceinline__ void add_cell(Sums& sums, const CellBwdWeightArgument
 
 /// The tiles of a split, which run along D for a block of cells, then for the next block or sample. In fp32 few slices
 /// at a time are summed by themselves, which keeps chains short.
-__device__ __forceinline__ void sum_tiles(Sums& totals, const CellBwdWeightArguments& args, const Channels& channels,
+__device__ __forceinline__ void sum_tiles(Totals& totals, const CellBwdWeightArguments& args, const Channels& channels,
                                           int64_t split, const Part& part) {
     const int64_t slices = args.src_extents.d;
     int64_t tile = split * args.cut.split_tiles;
@@ -272,7 +311,7 @@ __device__ __forceinline__ void sum_tiles(Sums& totals, const CellBwdWeightArgum
 #pragma unroll
                 for (int i = 0; i < kSums; ++i) totals[i] += sums[i];
             } else {
-                add_cell(totals, args, channels, place, d++, part.tap_d);
+                add_cell(totals.values, args, channels, place, d++, part.tap_d);
             }
         }
     }
@@ -297,13 +336,15 @@ __device__ __forceinline__ void store_partial(Compute* partials, int64_t block, 
                                               const Compute* row) {
     const Channels channels(block, lane);
     if (index < kWeightSums) {
-        const int pair = index / kPlaneTaps, a = pair / kDstBlock, b = pair % kDstBlock;
+        const int pair = index / kPlaneTaps, i = pair % kPack, a = pair / kPack / kDstBlock,
+                  b = pair / kPack % kDstBlock;
         if (a >= channels.src_count || b >= channels.dst_count) return;
-        const int64_t kernel = int64_t{1} * (channels.src + a) * kDstChannels + (channels.dst + b) % kDstChannels;
+        const int64_t kernel =
+            int64_t{1} * (channels.src + a + i) * kDstChannels + (channels.dst + b + i) % kDstChannels;
         partials[kernel * kTaps + tap_d * kPlaneTaps + index % kPlaneTaps] = sum_row(row);
     } else if (tap_d == 0 && channels.sums_bias()) {
         const int b = index - kWeightSums;
-        if (b >= channels.dst_count) return;
+        if (b / kPack >= channels.dst_count) return;
         Compute sum = 0;
         for (int each = 0; each < kTapsD; ++each) sum += sum_row(row + each * kLanes * kPitch);
         partials[kWeights + channels.dst + b] = sum;
@@ -311,7 +352,7 @@ __device__ __forceinline__ void store_partial(Compute* partials, int64_t block, 
 }
 
 /// Adds the threads' sums in a fixed order.
-__device__ __forceinline__ void store_partials(Compute* partials, const Sums& totals, int64_t block, const Part& part) {
+__device__ __forceinline__ void store_partials(Compute* partials, Totals& totals, int64_t block, const Part& part) {
     __shared__ Compute shares[kTogether * kRows * kPitch];
 #pragma unroll
     for (int first = 0; first < kSums; first += kTogether) {
@@ -331,13 +372,13 @@ __device__ __forceinline__ void store_partials(Compute* partials, const Sums& to
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(kThreads, 1)
+extern "C" __global__ void __launch_bounds__(kThreads, kCtas)
     cells_bwd_weight(const __grid_constant__ CellBwdWeightArguments args) {
     const int thread = threadIdx.x;
     const Part part = {thread / kTapThreads, thread % kTapThreads / kLanes, thread % kLanes};
     for (int64_t item = blockIdx.x; item < args.cut.items; item += gridDim.x) {
         const int64_t split = item / kAllBlocks, block = item % kAllBlocks;
-        Sums totals;
+        Totals totals;
         clear(totals);
         sum_tiles(totals, args, Channels(block, part.lane), split, part);
         Compute* const partials = static_cast<Compute*>(args.partials) + split * (kWeights + kAllDstChannels);

@@ -12,18 +12,18 @@
 
 namespace {
 
-/// Multiplies a tile, if it is one of the split, and lays out the next one, if that is: some of it after each k step,
-/// so that tensor cores have work meanwhile.
+/// Multiplies a tile, if it is one of the split, and lays out the next one, if that is: some of it after each few
+/// k steps, so that tensor cores have work meanwhile.
 __device__ __forceinline__ void multiply_tile(Sums& sums, const Reader& reader, const Item& item, int64_t number,
                                               const Tile& next, uint32_t shared_begin) {
     const bool multiplies = number >= item.first_tile, lays_out = number + 1 < item.end_tile;
     const uint32_t stage = src_stage(shared_begin, number);
-    Chain chain;
 #pragma unroll 1
-    for (int step = 0; step < kBoxSteps; ++step) {
-        if (multiplies) multiply_step(sums, chain, reader, stage, step);
+    for (int step = 0; step < kBoxSteps; step += kSummedSteps) {
+        if (multiplies) multiply_steps(sums, reader, stage, step);
         if constexpr (kTileRounds > 0) {
-            const int end = lays_out ? (step + 1) * kTileRounds / kBoxSteps : 0;
+            const int next_step = min(step + kSummedSteps, kBoxSteps);
+            const int end = lays_out ? next_step * kTileRounds / kBoxSteps : 0;
 #pragma unroll 1
             for (int round = step * kTileRounds / kBoxSteps; round < end; ++round)
                 lay_out_round(next, shared_begin, number + 1, round);

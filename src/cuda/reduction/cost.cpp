@@ -65,7 +65,10 @@ double multiply_instructions(const Problem& problem, const ReductionTile& tile) 
     const int64_t rows = tile.warp_rows(), columns = tile.warp_columns();
     const int64_t loads =
         problem.dtype == DType::f32 ? reduction_parts(problem) * (4 * rows + 2 * columns) : rows + cuts(columns, 2);
-    const double step = as_double(products_of_fragments(problem) * rows * columns + loads) + kModel.step_instructions;
+    // Where fp32 is split, the four sums of two k steps are added by themselves.
+    const int64_t added = reduction_parts(problem) == 2 ? 2 * rows * columns : 0;
+    const double step =
+        as_double(products_of_fragments(problem) * rows * columns + loads + added) + kModel.step_instructions;
     return as_double(box_steps(problem, tile) * (ReductionTile::kThreads / 32)) * step;
 }
 

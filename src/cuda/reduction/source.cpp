@@ -28,7 +28,8 @@ int64_t channel_lanes(const Problem& problem) {
 } // namespace
 
 KernelRequest reduction_request(const Problem& problem, const ReductionTile& tile) {
-    constexpr int64_t kSummedSteps = 4; // of split fp32, 12 products
+    // Of split fp32: in sums of two the products' own error is the larger one, and one more step takes registers.
+    const int64_t summed_steps = reduction_parts(problem) == 2 ? 2 : 1;
     Prelude prelude = common_constants(problem);
     prelude.extents("kKernel", problem.kernel)
         .constant("kGroups", problem.groups)
@@ -42,7 +43,7 @@ KernelRequest reduction_request(const Problem& problem, const ReductionTile& til
         .flag("kSrcVolumeAligned", is_volume_aligned(problem, problem.src_voxels()))
         .flag("kDstVolumeAligned", is_volume_aligned(problem, problem.dst_voxels()))
         .constant("kParts", reduction_parts(problem))
-        .constant("kSummedSteps", kSummedSteps)
+        .constant("kSummedSteps", summed_steps)
         .constant("kTileSrcChannels", tile.src_channels)
         .constant("kTileDstChannels", tile.dst_channels)
         .extents("kBlockTaps", tile.taps)

@@ -49,7 +49,7 @@ std::vector<Extents> tap_blocks(const Problem& problem) {
     return list;
 }
 
-/// Twice where fp32 is split: the sums of a few k steps, and all.
+/// Where fp32 is split, half of them leave room for the rows of two k steps in two parts, and for a sum of these steps.
 int64_t accumulators(const Problem& problem, const ReductionTile& tile) {
     return tile.warp_rows() * tile.warp_columns() * 4 * reduction_parts(problem);
 }

@@ -1,6 +1,6 @@
 // Inside the namespace of one problem, behind its three kernels in namespaces of their own. The test writes kGiven, the
-// kernels' arguments, place() for the tensors of the products, and what the library would launch: kItems, kBiasCtas,
-// kWithBias, kParts, kLongSrc.
+// kernels' arguments, place() for the tensors of the products, and what the library would launch: kSharedBytes, kItems,
+// kBiasCtas, kWithBias, kParts, kLongSrc.
 using products::Storage;
 
 Arguments products_args;
@@ -33,6 +33,7 @@ bool is_exact() {
     check::GuardedValues<float> sums(weight_sums + exact_bias.size() * bias_args.parts, NAN);
     place(products_args, tensors.src.data(), tensors.grad_dst.data());
     products_args.sums = weight_sums > 0 ? static_cast<void*>(sums.data()) : grad_weight.data();
+    emulator::set_shared_bytes(kSharedBytes);
     launch(kItems, products::kThreads, [] { PRODUCTS(products_args); });
     bias_args.grad_dst = tensors.grad_dst.data();
     bias_args.sums = sums.data() + weight_sums;

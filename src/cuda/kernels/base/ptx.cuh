@@ -103,6 +103,38 @@ __device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t
                  : "memory");
 }
 
+// ---- Loads by a predicate, of tensors that the kernel does not write: words that are not wanted stay as they are. The
+// offset in bytes is a part of the instruction. The compiler would add it to addresses of 64 bits, one for each load,
+// and keep these in registers. ----
+
+template <int kOffset>
+__device__ __forceinline__ void load_readonly_if(bool wanted, const void* src, uint16_t (&word)[1]) {
+    asm("{.reg .pred p; setp.ne.b32 p, %1, 0; @p ld.global.nc.b16 %0, [%2+%3];}"
+        : "+h"(word[0])
+        : "r"(int(wanted)), "l"(src), "n"(kOffset));
+}
+
+template <int kOffset>
+__device__ __forceinline__ void load_readonly_if(bool wanted, const void* src, uint32_t (&words)[1]) {
+    asm("{.reg .pred p; setp.ne.b32 p, %1, 0; @p ld.global.nc.b32 %0, [%2+%3];}"
+        : "+r"(words[0])
+        : "r"(int(wanted)), "l"(src), "n"(kOffset));
+}
+
+template <int kOffset>
+__device__ __forceinline__ void load_readonly_if(bool wanted, const void* src, uint32_t (&words)[2]) {
+    asm("{.reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.nc.v2.b32 {%0, %1}, [%3+%4];}"
+        : "+r"(words[0]), "+r"(words[1])
+        : "r"(int(wanted)), "l"(src), "n"(kOffset));
+}
+
+template <int kOffset>
+__device__ __forceinline__ void load_readonly_if(bool wanted, const void* src, uint32_t (&words)[4]) {
+    asm("{.reg .pred p; setp.ne.b32 p, %4, 0; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%5+%6];}"
+        : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
+        : "r"(int(wanted)), "l"(src), "n"(kOffset));
+}
+
 // ---- Stores by a predicate instead of a branch, so that many are under way. No kernel reads what it has stored in
 // global memory, so they are no barrier for other accesses. ----
 

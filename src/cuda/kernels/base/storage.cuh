@@ -100,7 +100,7 @@ struct Unsigned<16> {
     using Type = uint4;
 };
 
-/// The neighbours from `first` on, 4 to 16 bytes of a tensor that the kernel does not write, or zeros.
+/// The neighbours from `first` on, 2 to 16 bytes of a tensor that the kernel does not write, or zeros.
 template <int kCount, typename Element>
 __device__ __forceinline__ Pack<Element, kCount> load_readonly_if(bool wanted, const Element* first) {
     using Words = typename Unsigned<sizeof(Element) * kCount>::Type;
@@ -108,6 +108,43 @@ __device__ __forceinline__ Pack<Element, kCount> load_readonly_if(bool wanted, c
     Pack<Element, kCount> pack;
     memcpy(&pack, &words, sizeof pack);
     return pack;
+}
+
+/// The same, kOffset elements behind `first`, which several loads may share.
+template <int kCount, int64_t kOffset, typename Element>
+__device__ __forceinline__ Pack<Element, kCount> load_readonly_at_if(bool wanted, const Element* first) {
+    constexpr int kBytes = sizeof(Element) * kCount;
+    constexpr int64_t kOffsetBytes = kOffset * static_cast<int64_t>(sizeof(Element));
+    constexpr bool kIsNear = kOffsetBytes >= -(1 << 23) && kOffsetBytes < 1 << 23; // instructions have 24 bits for it
+    using Word = typename Unsigned<kBytes == 2 ? 2 : 4>::Type;
+    Word words[kBytes / sizeof(Word)] = {};
+    constexpr int kImmediate = kIsNear ? static_cast<int>(kOffsetBytes) : 0;
+    ptx::load_readonly_if<kImmediate>(wanted, kIsNear ? first : first + kOffset, words);
+    Pack<Element, kCount> pack;
+    memcpy(&pack, words, sizeof pack);
+    return pack;
+}
+
+/// All elements of a pack. In bf16 a word is two of them, shifted or masked: the compiler would cut the second one out
+/// before it shifts it.
+template <int kCount, typename Element, typename Value>
+__device__ __forceinline__ void to_compute(const Pack<Element, kCount>& pack, Value (&values)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] = to_compute(pack.elements[i]);
+}
+template <int kCount>
+__device__ __forceinline__ void to_compute(const Pack<Bf16, kCount>& pack, float (&values)[kCount]) {
+    if constexpr (kCount == 1) {
+        values[0] = to_compute(pack.elements[0]);
+    } else {
+        uint32_t words[kCount / 2];
+        memcpy(words, &pack, sizeof pack);
+#pragma unroll
+        for (int i = 0; i < kCount / 2; ++i) {
+            values[2 * i] = __uint_as_float(words[i] << 16);
+            values[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000);
+        }
+    }
 }
 
 /// Stores a value of 2, 4, 8 or 16 bytes, or nothing.

@@ -48,18 +48,35 @@ __device__ __forceinline__ void multiply_fragments(float (&c)[4], const uint32_t
     ptx::mma_f16(c, a, b);
 }
 
+/// Of one k step: what a thread has of the warp's rows, and of a column.
 using RowFragments = uint32_t[kParts][kWarpRows][4];
+using ColumnFragments = uint32_t[kParts][2];
 
-/// A column of all rows. In parts: high by high, high by low and low by high.
+/// A column of all rows.
 __device__ __forceinline__ void multiply_column(Sums& sums, int column, const RowFragments& a,
-                                                const uint32_t (&b)[kParts][2]) {
+                                                const ColumnFragments& b) {
+#pragma unroll
+    for (int m = 0; m < kWarpRows; ++m) multiply_fragments(sums.values[m][column], a[0][m], b[0], Storage{});
+}
+
+/// The same in parts, of a few k steps: low by high and high by low, then high by high. Tensor cores cut off what a sum
+/// has no room for, which is more than the parts leave out. So the sum of these steps begins with the products that are
+/// small, where nothing is lost, and is added to the others' by itself, rounded.
+template <int kSteps>
+__device__ __forceinline__ void multiply_parts(Sums& sums, int column, const RowFragments (&a)[kSteps],
+                                               const ColumnFragments (&b)[kSteps]) {
 #pragma unroll
     for (int m = 0; m < kWarpRows; ++m) {
-        multiply_fragments(sums.values[m][column], a[0][m], b[0], Storage{});
-        if constexpr (kParts == 2) {
-            multiply_fragments(sums.values[m][column], a[0][m], b[1], Storage{});
-            multiply_fragments(sums.values[m][column], a[1][m], b[0], Storage{});
+        float sum[4] = {};
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+            multiply_fragments(sum, a[step][1][m], b[step][0], Storage{});
+            multiply_fragments(sum, a[step][0][m], b[step][1], Storage{});
         }
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) multiply_fragments(sum, a[step][0][m], b[step][0], Storage{});
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums.values[m][column][i] += sum[i];
     }
 }
 
@@ -82,7 +99,9 @@ struct PairReader {
         }
     }
 
-    __device__ __forceinline__ void multiply_step(Sums& sums, uint32_t stage, int step) const {
+    template <int kSteps>
+    __device__ __forceinline__ void multiply_steps(Sums& sums, uint32_t stage, int step) const {
+        static_assert(kSteps == 1);
         RowFragments a;
 #pragma unroll
         for (int m = 0; m < kWarpRows; ++m)
@@ -93,7 +112,7 @@ struct PairReader {
         for (int i = 0; i < kOffsets; ++i) {
             uint32_t pair[4];
             ptx::load_matrices_transposed(pair, met + offsets[i]);
-            const uint32_t first[kParts][2] = {{pair[0], pair[1]}}, second[kParts][2] = {{pair[2], pair[3]}};
+            const ColumnFragments first = {{pair[0], pair[1]}}, second = {{pair[2], pair[3]}};
             multiply_column(sums, 2 * i, a, first);
             if (2 * i + 1 < kWarpColumns) multiply_column(sums, 2 * i + 1, a, second);
         }
@@ -126,20 +145,36 @@ struct WordReader {
                                                      (m * 16 + i % 2 * 8) * 4);
     }
 
-    __device__ __forceinline__ void multiply_step(Sums& sums, uint32_t stage, int step) const {
-        RowFragments a;
-        load_rows(a, stage, step);
-        const uint32_t met[2] = {stage + dst + ptx::load_shared(table + step * (kStepVoxels * 4)),
-                                 stage + dst + ptx::load_shared(table + step * (kStepVoxels * 4) + 16)};
+    /// Of a column, from where its voxels t and t + 4 meet grad_dst.
+    __device__ __forceinline__ void load_column(ColumnFragments& b, const uint32_t (&met)[2], int column) const {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part)
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+                b[part][i] = ptx::load_shared(met[i] + offsets[column] + part * Dst::kStaged.part_bytes());
+    }
+
+    template <int kSteps>
+    __device__ __forceinline__ void multiply_steps(Sums& sums, uint32_t stage, int first) const {
+        RowFragments a[kSteps];
+        uint32_t met[kSteps][2];
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+            load_rows(a[step], stage, first + step);
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+                met[step][i] = stage + dst + ptx::load_shared(table + (first + step) * (kStepVoxels * 4) + i * 16);
+        }
 #pragma unroll
         for (int column = 0; column < kWarpColumns; ++column) {
-            uint32_t b[kParts][2];
+            ColumnFragments b[kSteps];
 #pragma unroll
-            for (int part = 0; part < kParts; ++part)
-#pragma unroll
-                for (int i = 0; i < 2; ++i)
-                    b[part][i] = ptx::load_shared(met[i] + offsets[column] + part * Dst::kStaged.part_bytes());
-            multiply_column(sums, column, a, b);
+            for (int step = 0; step < kSteps; ++step) load_column(b[step], met[step], column);
+            if constexpr (kParts == 1) {
+                multiply_column(sums, column, a[0], b[0]);
+            } else {
+                multiply_parts(sums, column, a, b);
+            }
         }
     }
 };
@@ -154,33 +189,13 @@ struct ReaderOf<4> {
 };
 using Reader = typename ReaderOf<kElementBytes>::Type;
 
-/// Where fp32 is split, kSummedSteps k steps are summed by themselves and then added, rounded: tensor cores cut off
-/// what a sum has no room for. Else there is nothing but the sums.
-struct Chain {
-    Sums sums = {};
-
-    __device__ __forceinline__ void add_to(Sums& totals) {
-#pragma unroll
-        for (int m = 0; m < kWarpRows; ++m)
-#pragma unroll
-            for (int column = 0; column < kWarpColumns; ++column)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    totals.values[m][column][i] += sums.values[m][column][i];
-                    sums.values[m][column][i] = 0;
-                }
+/// Adds the products of kSummedSteps k steps from `step` on, fewer at the end of a tile.
+__device__ __forceinline__ void multiply_steps(Sums& sums, const Reader& reader, uint32_t stage, int step) {
+    constexpr int kLast = kBoxSteps % kSummedSteps;
+    if constexpr (kLast > 0) {
+        if (step + kSummedSteps > kBoxSteps) return reader.template multiply_steps<kLast>(sums, stage, step);
     }
-};
-
-/// Adds the products of one k step.
-__device__ __forceinline__ void multiply_step(Sums& totals, Chain& chain, const Reader& reader, uint32_t stage,
-                                              int step) {
-    if constexpr (kParts == 1) {
-        reader.multiply_step(totals, stage, step);
-    } else {
-        reader.multiply_step(chain.sums, stage, step);
-        if (step % kSummedSteps == kSummedSteps - 1 || step == kBoxSteps - 1) chain.add_to(totals);
-    }
+    reader.template multiply_steps<kSummedSteps>(sums, stage, step);
 }
 
 } // namespace

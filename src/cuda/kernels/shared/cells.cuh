@@ -14,6 +14,7 @@ struct CellArguments {
     VoxelExtents cells; ///< that cover the output
     int64_t blocks;     ///< of cells, for a tile of channels of an image
     int64_t items;      ///< blocks times tiles times images
+    int64_t range;      ///< items that a CTA has one after the other
     int64_t aligned;    ///< whether rows of a cell's outputs may move in one access
 };
 

@@ -67,8 +67,9 @@ struct SweepPlane {
         return (moved_chunks ? channels / chunk_channels() : channels) * plane_bytes();
     }
 
-    // Rows as they lie in memory, from the word that holds the first voxel on: two stages of a slice.
-    constexpr int raw_row_words() const { return met_w() / 2 + 1; }
+    // Rows as they lie in memory, from the word that holds the first voxel to that of the last one and its neighbour in
+    // its phase: two stages of a slice.
+    constexpr int raw_row_words() const { return (met_w() + phases()) / 2 + 1; }
     constexpr int raw_bytes(int channels) const {
         return stages_rows ? (channels * met_h() * raw_row_words() + 3) / 4 * 16 : 0;
     }

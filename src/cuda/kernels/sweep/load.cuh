@@ -336,6 +336,7 @@ __device__ __forceinline__ void place_raw_rows(const MovedSlice& src, int h, int
                                                int thread) {
     for_each_place<kRowPlaces>(thread, [&](int place, int first) {
         const RowPlace at(place);
+        if (at.voxel >= kPlane.met_w()) return; // behind the end of a row: nobody reads it
         const uint32_t exist =
             at.exists(src, h) ? existing<2>(w + at.voxel, kPlane.phases(), src.w) : 0;
         const uint32_t mask = (exist & 1 ? 0xFFFFu : 0u) | (exist & 2 ? 0xFFFF0000u : 0u);
