@@ -82,7 +82,16 @@ Staging moved_staging(const Problem& problem, const SweepTile& tile) {
         return {Bring::cells, tile.moved_channels * row_sixteens / plane.copies(), plane.met_h(),
                 plane.cell_voxels() + plane.copies() - 1, plane.copies()};
     const Bring by = plane.stages_rows ? Bring::raw_rows : tile.copies ? Bring::copied_words : Bring::words;
-    return {by, plane.met_h() * row_sixteens * 4, tile.moved_channels, 1, 0, std::min<int64_t>(plane.phases(), 8)};
+    const int64_t places = plane.stages_rows ? plane.met_h() * row_sixteens * 4 : int64_t{plane.met_h()} * plane.met_w();
+    return {by, places, tile.moved_channels, 1, 0, 1};
+}
+
+/// Bytes of a slice that come from the L2 cache.
+double fetched_bytes(const Problem& problem, const SweepTile& tile) {
+    const SweepPlane plane = sweep_plane(problem, tile);
+    const int64_t fixed = int64_t{plane.tile_h} * plane.tile_w() * tile.fixed_channels;
+    const int64_t moved = int64_t{plane.met_h()} * plane.met_w() * tile.moved_channels * sweep_depth(problem, tile).fresh();
+    return as_double((fixed + moved) * bytes_per_element(problem.dtype));
 }
 
 double kernel_clocks(const Problem& problem, const Device& device, const SweepTile& tile) {
@@ -118,7 +127,9 @@ double sweep_slice_clocks(const Problem& problem, const SweepTile& tile) {
     const double shared = operands + fixed.shared_clocks() + as_double(fresh) * moved.shared_clocks();
     const double instructions = fixed.instructions() + as_double(fresh) * moved.instructions();
     const double latency = fixed.latency() + as_double(fresh) * moved.latency();
-    return std::max({std::max(tensor, shared) + kModel.slice_clocks, instructions / kModel.instructions_per_clock, latency});
+    const double fetching = latency + fetched_bytes(problem, tile) / kModel.fetched_bytes_per_clock;
+    return std::max({std::max(tensor, shared) + kModel.slice_clocks, instructions / kModel.instructions_per_clock,
+                     fetching / as_double(tile.stages - 1)});
 }
 
 void choose_sweep_splits(const Problem& problem, const Device& device, SweepTile& tile) {

@@ -10,7 +10,8 @@ struct SweepModel {
     double product_clocks = 0.5;        ///< of tensor cores for 64 rows, one column and a k step
     double least_product_clocks = 16;   ///< where columns are few, rows from registers take as long
     double shared_bytes_per_clock = 128;
-    double load_latency = 700;          ///< clocks of a batch of loads of a producer
+    double load_latency = 1400;         ///< clocks of a batch of loads of a producer, or of its copies
+    double fetched_bytes_per_clock = 18; ///< from the L2 cache, for each multiprocessor
     double load_instructions = 2;       ///< to load an element or zero
     double member_instructions = 4;     ///< to go to the next channel or row, and to store a word
     double raw_instructions = 6;        ///< to copy what a word of 16-bit elements is made of, and to make it

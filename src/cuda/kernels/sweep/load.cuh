@@ -264,38 +264,23 @@ __device__ __forceinline__ void load_moved_channels(const MovedSlice& src, int h
     });
 }
 
-// Where voxels are neighbours in memory, a place is a word of a row in shared memory.
-constexpr int kRowWords = kPlane.row_bytes() / 4, kRowPlaces = kPlane.met_h() * kRowWords;
-
-/// The row of a place, and its first voxel, counted from that of the row.
-struct RowPlace {
-    int row, voxel;
-
-    __device__ __forceinline__ explicit RowPlace(int place) : row(place / kRowWords), voxel(0) {
-        constexpr int kWords = kPlane.copy_bytes() / 4;
-        const int phase = place % kRowWords / (kPlane.phase_bytes() / 4), copy = place / kWords % kPlane.copies();
-        voxel = (place % kWords * kPlane.word_voxels() + copy) * kPlane.phases() + phase;
-    }
-    __device__ __forceinline__ bool exists(const MovedSlice& src, int h) const {
-        return src.exists && static_cast<unsigned>(h + row) < static_cast<unsigned>(src.h);
-    }
-};
-
-/// The same by channels where voxels are neighbours in memory: fp32, word by word.
+/// The same by channels where voxels are neighbours in memory: fp32, word by word in the order of memory.
 __device__ __forceinline__ void load_moved_words(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
-    for_each_place<kRowPlaces>(thread, [&](int place, int first) {
-        const RowPlace at(place);
-        const int column = w + at.voxel;
-        const PlaceCells cells = {src.first + int64_t{h + at.row} * src.w + column,
-                                  src.channel_step,
-                                  existing<1>(column, 1, src.w),
-                                  0,
-                                  at.exists(src, h) ? src.channels : 0,
-                                  to + place * 4};
+    constexpr int kPhases = kPlane.phases(), kPlaces = kPlane.met_h() * kPlane.met_w();
+    for_each_place<kPlaces>(thread, [&](int place, int first) {
+        const int row = place / kPlane.met_w(), at_w = place % kPlane.met_w(), column = w + at_w;
+        const bool exists = src.exists && static_cast<unsigned>(h + row) < static_cast<unsigned>(src.h);
+        const PlaceCells cells = {
+            src.first + int64_t{h + row} * src.w + column,
+            src.channel_step,
+            existing<1>(column, 1, src.w),
+            0,
+            exists ? src.channels : 0,
+            to + row * kPlane.row_bytes() + at_w % kPhases * kPlane.phase_bytes() + at_w / kPhases * 4};
         if constexpr (kCopiesWords) {
-            copy_members<4, kTileMovedChannels, kSharers<kRowPlaces>, kPlane.plane_bytes()>(cells, first);
+            copy_members<4, kTileMovedChannels, kSharers<kPlaces>, kPlane.plane_bytes()>(cells, first);
         } else {
-            move_cells<WordElement, kTileMovedChannels, kSharers<kRowPlaces>, kPlane.plane_bytes()>(cells, first);
+            move_cells<WordElement, kTileMovedChannels, kSharers<kPlaces>, kPlane.plane_bytes()>(cells, first);
         }
     });
 }
@@ -331,29 +316,48 @@ __device__ __forceinline__ void copy_raw_rows(const MovedSlice& src, int h, int 
     });
 }
 
-/// Makes the words of a slice of them.
+/// A word of a row in shared memory, of any channel, and its first voxel.
+struct RowPlace {
+    int row, voxel;
+
+    __device__ __forceinline__ explicit RowPlace(int place) : row(place / (kPlane.row_bytes() / 4)), voxel(0) {
+        constexpr int kWords = kPlane.copy_bytes() / 4;
+        const int phase = place % (kPlane.row_bytes() / 4) / (kPlane.phase_bytes() / 4);
+        voxel = (place % kWords * 2 + place / kWords % kPlane.copies()) * kPlane.phases() + phase;
+    }
+};
+
+/// Makes the words of a slice of them. Many loads are under way before the first store.
 __device__ __forceinline__ void place_raw_rows(const MovedSlice& src, int h, int w, uint32_t raw, uint32_t to,
                                                int thread) {
-    for_each_place<kRowPlaces>(thread, [&](int place, int first) {
+    constexpr int kPlaces = kPlane.met_h() * kPlane.row_bytes() / 4, kStep = kSharers<kPlaces>, kMost = 8;
+    constexpr int kNeeded = (kTileMovedChannels + kStep - 1) / kStep, kBatch = kNeeded < kMost ? kNeeded : kMost;
+    const int changes = static_cast<int>(src.channel_step % 2); // whether every second channel begins in a word's middle
+    for_each_place<kPlaces>(thread, [&](int place, int first) {
         const RowPlace at(place);
         if (at.voxel >= kPlane.met_w()) return; // behind the end of a row: nobody reads it
-        const uint32_t exist =
-            at.exists(src, h) ? existing<2>(w + at.voxel, kPlane.phases(), src.w) : 0;
+        const bool exists = src.exists && static_cast<unsigned>(h + at.row) < static_cast<unsigned>(src.h);
+        const uint32_t exist = exists ? existing<2>(w + at.voxel, kPlane.phases(), src.w) : 0;
         const uint32_t mask = (exist & 1 ? 0xFFFFu : 0u) | (exist & 2 ? 0xFFFF0000u : 0u);
-        const Element* from = src.first + int64_t{h + at.row} * src.w + w + first * src.channel_step;
-        uint32_t begin = raw + first * kRawChannelBytes + at.row * kRawRowBytes + at.voxel * 2;
-        uint32_t word_to = to + first * kPlane.plane_bytes() + place * 4;
-#pragma unroll 4
-        for (int channel = first; channel < kTileMovedChannels; channel += kSharers<kRowPlaces>) {
-            uint16_t low, high;
-            const uint32_t voxel = begin + is_odd(from) * 2;
-            ptx::load_shared(low, voxel);
-            ptx::load_shared(high, voxel + kPlane.phases() * 2);
-            const uint32_t word = uint32_t{low} | uint32_t{high} << 16;
-            ptx::store_shared(word_to, channel < src.channels ? word & mask : 0u);
-            from += kSharers<kRowPlaces> * src.channel_step;
-            begin += kSharers<kRowPlaces> * kRawChannelBytes;
-            word_to += kSharers<kRowPlaces> * kPlane.plane_bytes();
+        const int odd = is_odd(src.first + int64_t{h + at.row} * src.w + w);
+        const uint32_t begin = raw + at.row * kRawRowBytes + at.voxel * 2, word_to = to + place * 4;
+#pragma unroll 1
+        for (int channel = first; channel < kTileMovedChannels; channel += kBatch * kStep) {
+            uint16_t low[kBatch], high[kBatch];
+#pragma unroll
+            for (int i = 0; i < kBatch; ++i) {
+                const int member = min(channel + i * kStep, kTileMovedChannels - 1);
+                const uint32_t voxel = begin + member * kRawChannelBytes + ((odd + member * changes) & 1) * 2;
+                ptx::load_shared(low[i], voxel);
+                ptx::load_shared(high[i], voxel + kPlane.phases() * 2);
+            }
+#pragma unroll
+            for (int i = 0; i < kBatch; ++i) {
+                const int member = channel + i * kStep;
+                const uint32_t word = (uint32_t{low[i]} | uint32_t{high[i]} << 16) & mask;
+                if (member < kTileMovedChannels)
+                    ptx::store_shared(word_to + member * kPlane.plane_bytes(), member < src.channels ? word : 0u);
+            }
         }
     });
 }
