@@ -105,8 +105,12 @@ double tile_clocks(const Problem& problem, const ReductionTile& tile, const Devi
     const double shared =
         fragment_clocks(problem, tile) + src_staging.shared_clocks(src) + dst_staging.shared_clocks(dst);
     const double copies = (src_staging.copied_bytes + dst_staging.copied_bytes) / kModel.copied_bytes_per_clock;
+    const double overhead = problem.dtype == DType::f32 ? kModel.fp32_overhead
+                            : direct                    ? kModel.copied_overhead
+                                                        : kModel.laid_out_overhead;
     return kModel.barrier +
-           std::max({tensor_clocks(problem, tile, device), shared, copies, instructions / kModel.instructions_per_clock,
+           overhead *
+               std::max({tensor_clocks(problem, tile, device), shared, copies, instructions / kModel.instructions_per_clock,
                      (copies + kModel.copy_latency) / as_double(ctas)});
 }
 

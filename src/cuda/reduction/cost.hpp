@@ -4,9 +4,12 @@
 
 namespace tconv3d::cuda {
 
-/// What estimates of the reduced form are made of. The numbers follow from the hardware, an H200; none has been fitted
-/// to measured times yet.
+/// What estimates of the reduced form are made of. The numbers follow from the hardware, an H200, but for how many times
+/// longer a tile takes than the longest of its parts, which was measured: their medians over the baselines.
 struct ReductionModel {
+    double fp32_overhead = 2.25;
+    double laid_out_overhead = 1.85; ///< of 16-bit elements that are laid out
+    double copied_overhead = 1.5;    ///< of those that copies bring to their positions
     double clocks_per_microsecond = 1755;
     /// A product of 16 × 8 and one k step is a clock of all four tensor cores of a Hopper multiprocessor, two of an
     /// older one; mma.sync reaches three quarters of that.

@@ -174,7 +174,6 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kMovedChunks", "whether the moved tensor is staged by chunks: 16 bytes of channels of a voxel"},
         {"kFixedChunks", "the same of the fixed tensor"},
         {"kCopiesWords", "whether fp32 of the moved tensor is copied word by word, and rounded when it is multiplied"},
-        {"kStagesRows", "whether rows of the moved tensor are copied as they lie in memory first"},
         {"kTileFixedChannels", "channels of the fixed tensor that a CTA has: columns of its products"},
         {"kTileMovedChannels", "channels of the moved tensor that a CTA has: rows of its products, for each tap"},
         {"kRowCells", "cells of 16 bytes of a row of the fixed tensor that are staged at a time"},

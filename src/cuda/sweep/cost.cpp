@@ -17,7 +17,7 @@ double as_double(int64_t value) {
     return static_cast<double>(value);
 }
 
-enum class Bring { words, cells, aligned_cells, copied_words, copied_sixteens, raw_rows };
+enum class Bring { words, cells, aligned_cells, copied_words, copied_sixteens };
 
 /// What producers do to bring a part of a slice: each place, which threads share, has a member of each channel or row.
 struct Staging {
@@ -35,7 +35,7 @@ struct Staging {
                          SweepThreads::kProducers / 32);
     }
     double latency() const {
-        if (copies() || by == Bring::raw_rows) return kModel.load_latency;
+        if (copies()) return kModel.copy_latency;
         constexpr int64_t kRegisters = 28; // of what is on its way: kLoadedRegisters of the kernel
         const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / places, 1);
         const int64_t batch = kRegisters / (by == Bring::aligned_cells ? 4 : elements);
@@ -44,7 +44,6 @@ struct Staging {
     }
     double instructions() const {
         double each = kModel.member_instructions;
-        if (by == Bring::raw_rows) each += kModel.raw_instructions;
         if (by == Bring::words || by == Bring::cells) each += as_double(elements) * kModel.load_instructions;
         if (by == Bring::cells || by == Bring::aligned_cells) each += as_double(stores) * 5;
         return warps() * each;
@@ -54,7 +53,6 @@ struct Staging {
         switch (by) {
         case Bring::words: return warps * as_double(elements * wavefronts + 1);
         case Bring::cells: return warps * as_double(elements * wavefronts + stores * 4);
-        case Bring::raw_rows: return warps * 4;
         case Bring::copied_words: return warps * as_double(wavefronts + 1);
         case Bring::aligned_cells:
         case Bring::copied_sixteens: break;
@@ -81,9 +79,11 @@ Staging moved_staging(const Problem& problem, const SweepTile& tile) {
     if (problem.channels_last())
         return {Bring::cells, tile.moved_channels * row_sixteens / plane.copies(), plane.met_h(),
                 plane.cell_voxels() + plane.copies() - 1, plane.copies()};
-    const Bring by = plane.stages_rows ? Bring::raw_rows : tile.copies ? Bring::copied_words : Bring::words;
-    const int64_t places = plane.stages_rows ? plane.met_h() * row_sixteens * 4 : int64_t{plane.met_h()} * plane.met_w();
-    return {by, places, tile.moved_channels, 1, 0, 1};
+    // Words of two elements lie apart in memory as the phases do.
+    if (problem.dtype != DType::f32)
+        return {Bring::words, plane.met_h() * row_sixteens * 4, tile.moved_channels, 2, 0,
+                std::min<int64_t>(2 * plane.phases(), 8)};
+    return {tile.copies ? Bring::copied_words : Bring::words, int64_t{plane.met_h()} * plane.met_w(), tile.moved_channels};
 }
 
 /// Bytes of a slice that come from the L2 cache.
@@ -123,7 +123,7 @@ double sweep_slice_clocks(const Problem& problem, const SweepTile& tile) {
     const double columns = as_double(tile.fixed_channels);
     const double tensor = products * std::max(columns * kModel.product_clocks, kModel.least_product_clocks);
     const double rounding = tile.copies ? products * kModel.rounding_clocks : 0;
-    const double operands = products * (64 + columns) * 32 / kModel.shared_bytes_per_clock + rounding;
+    const double operands = products * (64 + columns) * 32 / kModel.operand_bytes_per_clock + rounding;
     const double shared = operands + fixed.shared_clocks() + as_double(fresh) * moved.shared_clocks();
     const double instructions = fixed.instructions() + as_double(fresh) * moved.instructions();
     const double latency = fixed.latency() + as_double(fresh) * moved.latency();

@@ -104,7 +104,6 @@ KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
         .flag("kMovedChunks", plane.moved_chunks)
         .flag("kFixedChunks", plane.fixed_chunks)
         .flag("kCopiesWords", tile.copies && problem.dtype == DType::f32 && !problem.channels_last())
-        .flag("kStagesRows", plane.stages_rows)
         .constant("kTileFixedChannels", tile.fixed_channels)
         .constant("kTileMovedChannels", tile.moved_channels)
         .extents("kBlockTaps", tile.taps)

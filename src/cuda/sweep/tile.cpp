@@ -46,8 +46,7 @@ SweepPlane sweep_plane(const Problem& problem, const SweepTile& tile) {
     return {narrow(tile.height),       narrow(tile.row_cells),    narrow(roles.stride[1]),
             narrow(roles.stride[2]),   narrow(roles.dilation[1]), narrow(roles.dilation[2]),
             narrow(tile.taps[1]),      narrow(tile.taps[2]),      static_cast<int>(bytes_per_element(problem.dtype)),
-            has_chunks(problem, roles.moved_channels) && (tile.copies || problem.dtype != DType::f32), fixed_chunks,
-            problem.dtype != DType::f32 && !problem.channels_last()};
+            has_chunks(problem, roles.moved_channels) && (tile.copies || problem.dtype != DType::f32), fixed_chunks};
 }
 
 SweepDepth sweep_depth(const Problem& problem, const SweepTile& tile) {
@@ -59,8 +58,7 @@ int64_t sweep_shared_bytes(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
     return SweepPlane::kBarrierBytes + tile.stages * plane.fixed_bytes(static_cast<int>(tile.fixed_channels)) +
            int64_t{sweep_depth(problem, tile).slots(static_cast<int>(tile.stages))} *
-               plane.slot_bytes(static_cast<int>(tile.moved_channels)) +
-           2 * plane.raw_bytes(static_cast<int>(tile.moved_channels));
+               plane.slot_bytes(static_cast<int>(tile.moved_channels));
 }
 
 int64_t sweep_items(const Problem& problem, const SweepTile& tile) {
@@ -82,7 +80,6 @@ SweepArguments sweep_arguments(const Problem& problem, const SweepTile& tile) {
     return {nullptr,
             nullptr,
             nullptr,
-            problem.batch,
             voxel_extents(roles.fixed),
             voxel_extents(roles.moved),
             cuts(roles.fixed[1], tile.height),

@@ -21,7 +21,6 @@ struct SweepPlane {
     int element_bytes;
     bool moved_chunks; ///< whether the moved tensor lies by chunks
     bool fixed_chunks; ///< whether the fixed tensor does, else by cells of a channel
-    bool stages_rows;  ///< whether rows of the moved tensor are copied as they lie in memory first
 
     static constexpr int kBarrierBytes = 1024; ///< of shared memory, before all stages and slots
 
@@ -65,13 +64,6 @@ struct SweepPlane {
     }
     constexpr int slot_bytes(int channels) const {
         return (moved_chunks ? channels / chunk_channels() : channels) * plane_bytes();
-    }
-
-    // Rows as they lie in memory, from the word that holds the first voxel to that of the last one and its neighbour in
-    // its phase: two stages of a slice.
-    constexpr int raw_row_words() const { return (met_w() + phases()) / 2 + 1; }
-    constexpr int raw_bytes(int channels) const {
-        return stages_rows ? (channels * met_h() * raw_row_words() + 3) / 4 * 16 : 0;
     }
 
     /// Where a channel begins in a slot, and a tap of a block in a plane.
@@ -121,7 +113,6 @@ struct SweepArguments {
     const void* fixed;
     const void* moved;
     void* sums; ///< grad_weight, or the sums of all splits in fp32
-    int64_t batch;
     VoxelExtents fixed_extents;
     VoxelExtents moved_extents;
     int64_t tiles_h, tiles_w; ///< of a slice

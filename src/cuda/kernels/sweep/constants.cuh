@@ -16,7 +16,7 @@ constexpr int kThreads = SweepThreads::kConsumers + kProducers;
 constexpr int kLoadedRegisters = 28; // of a producer, for what is on its way
 
 constexpr SweepPlane kPlane = {kTileH,     kRowCells,  kMovedStrideH, kMovedStrideW, kDilationH,
-                               kDilationW, kBlockTapsH, kBlockTapsW, kElementBytes, kMovedChunks, kFixedChunks, kStagesRows};
+                               kDilationW, kBlockTapsH, kBlockTapsW, kElementBytes, kMovedChunks, kFixedChunks};
 constexpr SweepDepth kDepth = {kMovedStrideD, kDilationD, kBlockTapsD};
 constexpr int kSlots = kDepth.slots(kStages);
 
@@ -27,8 +27,7 @@ constexpr int kMovedChannels = kMovesSrc ? kSrcChannels : kDstChannels;
 constexpr int kBlockTaps = kBlockTapsD * kBlockTapsH * kBlockTapsW;
 constexpr int kRows = kBlockTaps * kTileMovedChannels;
 
-// Shared memory, in bytes: barriers, stages of the fixed tensor, slots of slices of the moved one,
-// and two stages of its rows as they lie in memory. The cells
+// Shared memory, in bytes: barriers, stages of the fixed tensor, slots of slices of the moved one. The cells
 // of eight neighbouring channels of the fixed tensor are a core matrix of a K-major operand, and eight voxels of a chunk
 // one of an operand that has its channels side by side.
 constexpr int kBarrierBytes = SweepPlane::kBarrierBytes;
@@ -46,9 +45,6 @@ struct Pipeline {
     __device__ __forceinline__ uint32_t fixed(int stage) const { return shared + kBarrierBytes + stage * kFixedBytes; }
     __device__ __forceinline__ uint32_t moved(int slot) const {
         return shared + kBarrierBytes + kStages * kFixedBytes + slot * kSlotBytes;
-    }
-    __device__ __forceinline__ uint32_t raw(int stage) const {
-        return moved(kSlots) + stage * kPlane.raw_bytes(kTileMovedChannels);
     }
 };
 

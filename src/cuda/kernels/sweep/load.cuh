@@ -19,16 +19,14 @@ struct Slice {
     int h, w;             // extents
     int64_t channel_step; // elements from a channel to the next
     bool exists;
-    const Element* end; // of the tensor
 
-    __device__ __forceinline__ Slice(const void* tensor, const VoxelExtents& extents, int64_t batch, int64_t image,
-                                     int64_t channel, int channels, int d)
+    __device__ __forceinline__ Slice(const void* tensor, const VoxelExtents& extents, int64_t image, int64_t channel,
+                                     int channels, int d)
         : channels(channels), h(static_cast<int>(extents.h)), w(static_cast<int>(extents.w)),
           channel_step(kChannelsLast ? 1 : extents.d * extents.h * extents.w), exists(d >= 0 && d < extents.d) {
         const int64_t volume = extents.d * extents.h * extents.w, area = extents.h * extents.w;
         const int64_t channel_element = (image * kAllChannels) * volume + channel * channel_step;
         first = static_cast<const Element*>(tensor) + channel_element + d * area * kVoxelStep;
-        end = static_cast<const Element*>(tensor) + batch * kAllChannels * volume;
     }
 
     static constexpr int kVoxelStep = kChannelsLast ? kAllChannels : 1; // elements from a voxel to the next
@@ -42,6 +40,19 @@ __device__ __forceinline__ uint32_t word_of(const Element* values) {
         return uint32_t{values[0]} | uint32_t{values[1]} << 16;
     }
 }
+
+/// Two elements of a word, kStep apart in memory.
+template <int kStep>
+struct PairElements {
+    static constexpr int kRegisters = 2;
+    Element values[2];
+
+    __device__ __forceinline__ void load(const Element* first, uint32_t exist) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) values[i] = exist >> i & 1 ? __ldg(first + i * kStep) : static_cast<Element>(0);
+    }
+    __device__ __forceinline__ void store(uint32_t to) const { ptx::store_shared(to, word_of(values)); }
+};
 
 /// A word of fp32.
 struct WordElement {
@@ -285,80 +296,22 @@ __device__ __forceinline__ void load_moved_words(const MovedSlice& src, int h, i
     });
 }
 
-// ---- Rows of 16-bit elements. A row may begin in the middle of a word, and its voxels go to several phases and copies.
-// So they are copied as they lie first, word by word, and put where they belong when they have arrived. ----
-
-constexpr int kRawRowBytes = kPlane.raw_row_words() * 4;
-constexpr int kRawChannelBytes = kPlane.met_h() * kRawRowBytes;
-
-/// Whether a row begins in the middle of a word.
-__device__ __forceinline__ int is_odd(const Element* first) {
-    return static_cast<int>(reinterpret_cast<uint64_t>(first) / sizeof(Element) % 2);
-}
-
-/// Copies the words of all rows in all channels. The last one of the tensor may have one element.
-__device__ __forceinline__ void copy_raw_rows(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
-    constexpr int kWords = kPlane.raw_row_words(), kPlaces = kPlane.met_h() * kWords;
+/// The same of 16-bit elements: words of two voxels that are neighbours in their phase, in the order of shared memory.
+__device__ __forceinline__ void load_moved_pairs(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
+    constexpr int kPhases = kPlane.phases(), kWords = kPlane.copy_bytes() / 4, kRowWords = kPlane.row_bytes() / 4;
+    constexpr int kPlaces = kPlane.met_h() * kRowWords;
     for_each_place<kPlaces>(thread, [&](int place, int first) {
-        const int row = place / kWords, word = place % kWords;
+        const int row = place / kRowWords, phase = place % kRowWords / (kPlane.phase_bytes() / 4);
+        const int copy = place / kWords % kPlane.copies();
+        const int column = w + (place % kWords * 2 + copy) * kPhases + phase;
         const bool exists = src.exists && static_cast<unsigned>(h + row) < static_cast<unsigned>(src.h);
-        const Element* from = src.first + int64_t{h + row} * src.w + w + first * src.channel_step;
-        uint32_t at = to + first * kRawChannelBytes + place * 4;
-#pragma unroll 4
-        for (int channel = first; channel < kTileMovedChannels; channel += kSharers<kPlaces>) {
-            const int odd = is_odd(from), column = w + 2 * word - odd;
-            const Element* const begin = from - odd + 2 * word;
-            const bool copies = exists && channel < src.channels && column >= -1 && column < src.w;
-            if (copies) ptx::copy_async_word(at, begin, begin + 1 < src.end ? 4 : 2);
-            from += kSharers<kPlaces> * src.channel_step;
-            at += kSharers<kPlaces> * kRawChannelBytes;
-        }
-    });
-}
-
-/// A word of a row in shared memory, of any channel, and its first voxel.
-struct RowPlace {
-    int row, voxel;
-
-    __device__ __forceinline__ explicit RowPlace(int place) : row(place / (kPlane.row_bytes() / 4)), voxel(0) {
-        constexpr int kWords = kPlane.copy_bytes() / 4;
-        const int phase = place % (kPlane.row_bytes() / 4) / (kPlane.phase_bytes() / 4);
-        voxel = (place % kWords * 2 + place / kWords % kPlane.copies()) * kPlane.phases() + phase;
-    }
-};
-
-/// Makes the words of a slice of them. Many loads are under way before the first store.
-__device__ __forceinline__ void place_raw_rows(const MovedSlice& src, int h, int w, uint32_t raw, uint32_t to,
-                                               int thread) {
-    constexpr int kPlaces = kPlane.met_h() * kPlane.row_bytes() / 4, kStep = kSharers<kPlaces>, kMost = 8;
-    constexpr int kNeeded = (kTileMovedChannels + kStep - 1) / kStep, kBatch = kNeeded < kMost ? kNeeded : kMost;
-    const int changes = static_cast<int>(src.channel_step % 2); // whether every second channel begins in a word's middle
-    for_each_place<kPlaces>(thread, [&](int place, int first) {
-        const RowPlace at(place);
-        if (at.voxel >= kPlane.met_w()) return; // behind the end of a row: nobody reads it
-        const bool exists = src.exists && static_cast<unsigned>(h + at.row) < static_cast<unsigned>(src.h);
-        const uint32_t exist = exists ? existing<2>(w + at.voxel, kPlane.phases(), src.w) : 0;
-        const uint32_t mask = (exist & 1 ? 0xFFFFu : 0u) | (exist & 2 ? 0xFFFF0000u : 0u);
-        const int odd = is_odd(src.first + int64_t{h + at.row} * src.w + w);
-        const uint32_t begin = raw + at.row * kRawRowBytes + at.voxel * 2, word_to = to + place * 4;
-#pragma unroll 1
-        for (int channel = first; channel < kTileMovedChannels; channel += kBatch * kStep) {
-            uint16_t low[kBatch], high[kBatch];
-#pragma unroll
-            for (int i = 0; i < kBatch; ++i) {
-                const int member = min(channel + i * kStep, kTileMovedChannels - 1);
-                const uint32_t voxel = begin + member * kRawChannelBytes + ((odd + member * changes) & 1) * 2;
-                ptx::load_shared(low[i], voxel);
-                ptx::load_shared(high[i], voxel + kPlane.phases() * 2);
-            }
-#pragma unroll
-            for (int i = 0; i < kBatch; ++i) {
-                const int member = channel + i * kStep;
-                const uint32_t word = (uint32_t{low[i]} | uint32_t{high[i]} << 16) & mask;
-                if (member < kTileMovedChannels)
-                    ptx::store_shared(word_to + member * kPlane.plane_bytes(), member < src.channels ? word : 0u);
-            }
-        }
+        const PlaceCells cells = {src.first + int64_t{h + row} * src.w + column,
+                                  src.channel_step,
+                                  existing<2>(column, kPhases, src.w),
+                                  0,
+                                  exists ? src.channels : 0,
+                                  to + place * 4};
+        move_cells<PairElements<kPhases>, kTileMovedChannels, kSharers<kPlaces>, kPlane.plane_bytes()>(cells, first);
     });
 }
 
@@ -367,6 +320,8 @@ __device__ __forceinline__ void load_moved(const MovedSlice& src, int h, int w, 
         load_moved_chunks(src, h, w, to, thread);
     } else if constexpr (kChannelsLast) {
         load_moved_channels(src, h, w, to, thread);
+    } else if constexpr (kElementBytes == 2) {
+        load_moved_pairs(src, h, w, to, thread);
     } else {
         load_moved_words(src, h, w, to, thread);
     }
@@ -391,78 +346,32 @@ __device__ __forceinline__ void signal_full(const Pipeline& pipe, int stage) {
     if constexpr (kHasCopies) ptx::copy_async_arrive(pipe.full(stage));
 }
 
-/// The slices that a stage needs, and their tile.
-struct Producer {
-    const SweepArguments& args;
-    const Item& item;
-    const Pipeline& pipe;
-    int thread;
-    int raw_stage = 0; // of the next slice, where rows are staged
-
-    __device__ __forceinline__ MovedSlice moved(const TilePlace& tile, const Walk& walk, int slice) const {
-        const int d = walk.d * kMovedStrideD - kMovedPaddingD + item.tap_d * kDilationD + slice * kDepth.step();
-        return {args.moved, args.moved_extents, args.batch, tile.image, int64_t{item.group} * kMovedChannels + item.moved_first,
-                kMovedChannels - item.moved_first, d};
-    }
-    __device__ __forceinline__ int met_h(const TilePlace& tile) const {
-        return tile.h * kTileH * kMovedStrideH - kMovedPaddingH + item.tap_h * kDilationH;
-    }
-    __device__ __forceinline__ int met_w(const TilePlace& tile) const {
-        return tile.w * kPlane.tile_w() * kMovedStrideW - kMovedPaddingW + item.tap_w * kDilationW;
-    }
-
-    __device__ __forceinline__ void bring_fixed(const TilePlace& tile, const Walk& walk) const {
-        load_fixed({args.fixed, args.fixed_extents, args.batch, tile.image, int64_t{item.group} * kFixedChannels + item.fixed_first,
-                    kFixedChannels - item.fixed_first, walk.d},
-                   tile.h * kTileH, tile.w * kPlane.tile_w(), pipe.fixed(walk.stage()), thread);
-    }
-
-    __device__ __forceinline__ void bring(const TilePlace& tile, const Walk& walk) {
-        const int begin = walk.begins() ? 0 : kDepth.met() - kDepth.fresh();
-        if constexpr (kStagesRows) {
-            bring_by_stages(tile, walk, begin);
-        } else {
+/// Brings a slice of the fixed tensor and those of the moved one that it meets and the slice before did not.
+__device__ __forceinline__ void bring(const SweepArguments& args, const Item& item, const Pipeline& pipe,
+                                      const TilePlace& tile, const Walk& walk, int thread) {
+    const int h = tile.h * kTileH, w = tile.w * kPlane.tile_w();
+    const int met_h = h * kMovedStrideH - kMovedPaddingH + item.tap_h * kDilationH;
+    const int met_w = w * kMovedStrideW - kMovedPaddingW + item.tap_w * kDilationW;
+    const int met_d = walk.d * kMovedStrideD - kMovedPaddingD + item.tap_d * kDilationD;
 #pragma unroll 1
-            for (int slice = begin; slice < kDepth.met(); ++slice)
-                load_moved(moved(tile, walk, slice), met_h(tile), met_w(tile), pipe.moved((walk.first + slice) % kSlots),
-                           thread);
-            bring_fixed(tile, walk);
-        }
-    }
-
-private:
-    __device__ __forceinline__ void copy_raw(const TilePlace& tile, const Walk& walk, int slice) {
-        copy_raw_rows(moved(tile, walk, slice), met_h(tile), met_w(tile), pipe.raw(raw_stage), thread);
-        ptx::copy_async_commit();
-        raw_stage ^= 1;
-    }
-
-    /// While rows of a slice are put where they belong, those of the next one are on their way.
-    __device__ __forceinline__ void bring_by_stages(const TilePlace& tile, const Walk& walk, int begin) {
-        copy_raw(tile, walk, begin);
-        bring_fixed(tile, walk);
-#pragma unroll 1
-        for (int slice = begin; slice < kDepth.met(); ++slice) {
-            ptx::copy_async_wait<0>();
-            ptx::sync_threads<kProducers>(); // the rows of all are there, and those before have been read
-            const int stage = raw_stage ^ 1;
-            if (slice + 1 < kDepth.met()) copy_raw(tile, walk, slice + 1);
-            place_raw_rows(moved(tile, walk, slice), met_h(tile), met_w(tile), pipe.raw(stage),
-                           pipe.moved((walk.first + slice) % kSlots), thread);
-        }
-    }
-};
+    for (int slice = walk.begins() ? 0 : kDepth.met() - kDepth.fresh(); slice < kDepth.met(); ++slice)
+        load_moved({args.moved, args.moved_extents, tile.image, int64_t{item.group} * kMovedChannels + item.moved_first,
+                    kMovedChannels - item.moved_first, met_d + slice * kDepth.step()},
+                   met_h, met_w, pipe.moved((walk.first + slice) % kSlots), thread);
+    load_fixed({args.fixed, args.fixed_extents, tile.image, int64_t{item.group} * kFixedChannels + item.fixed_first,
+                kFixedChannels - item.fixed_first, walk.d},
+               h, w, pipe.fixed(walk.stage()), thread);
+}
 
 __device__ __forceinline__ void produce(const SweepArguments& args, const Item& item, const Pipeline& pipe,
                                         int thread) {
     TilePlace tile(args, item);
     Released released = {Walk(args, item)};
-    Producer producer = {args, item, pipe, thread};
 #pragma unroll 1
     for (Walk walk(args, item); walk.passed < item.slices; walk.advance()) {
         if (walk.passed > 0 && walk.d == 0) tile.advance(args);
         released.wait(pipe, walk);
-        producer.bring(tile, walk);
+        bring(args, item, pipe, tile, walk, thread);
         signal_full(pipe, walk.stage());
     }
 }
