@@ -36,7 +36,7 @@ void warn_once(const std::string& way, const std::string& message);
 /// Has all plans made again.
 void forget_cuda_plans();
 
-/// Whether TCONV3D_CUDA_GRADIENTS=1 asks for tconv3d's own kernels in the backward pass.
+/// Whether tconv3d's own kernels compute the backward pass: TCONV3D_CUDA_GRADIENTS=0 leaves it to PyTorch's operators.
 bool takes_gradients();
 
 /// Why PyTorch's operator computes the problem on a GPU; empty where a plan does.

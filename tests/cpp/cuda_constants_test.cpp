@@ -14,6 +14,7 @@
 #include "cuda/reduction/reduction.hpp"
 #include "cuda/source/constants.hpp"
 #include "cuda/splits/add_splits.hpp"
+#include "cuda/sweep/sweep.hpp"
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/pack.hpp"
 #include "cuda/tensorcore/source.hpp"
@@ -74,6 +75,7 @@ std::set<std::string> printed_names() {
         for (const KernelRequest& request :
              {reduction_request(problem, tile), reduction_bias_request(problem), add_splits_request(problem)})
             add_names(names, request.prelude);
+        add_names(names, sweep_request(problem, best_sweep_tiles(problem, kHopper, 1).front()).prelude);
     }
     return names;
 }

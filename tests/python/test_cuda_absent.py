@@ -79,24 +79,27 @@ def as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("direction", ["bwd_data", "bwd_weight"])
-def test_explain_says_that_pytorch_computes_gradients(
+def test_explain_says_that_pytorch_computes_gradients_where_it_is_told_to(
     direction: str, as_it_comes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", "0")
     line = implementation_line(torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0))
-    assert line.startswith(f"PyTorch's operator: tconv3d's kernels for {direction} have not been measured yet")
-    assert "TCONV3D_CUDA_GRADIENTS=1 has" in line
+    assert line == "PyTorch's operator: TCONV3D_CUDA_GRADIENTS=0"
+    monkeypatch.delenv("TCONV3D_CUDA_GRADIENTS")
+    double = f"{PROBLEM.replace(' tf32', '').replace(' f32', '')} f64 {direction}"
+    line = implementation_line(torch.ops.tconv3d.cuda_explain(double, "", 0))
+    assert line == f"PyTorch's operator: {direction} in f64 is PyTorch's unless TCONV3D_CUDA_GRADIENTS=1 is set"
     with pytest.raises(RuntimeError, match=f"an epilogue belongs to fwd, got 'relu' with {direction}"):
         torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "relu", 0)
     # A plan is asked for, which needs a driver.
-    for variable, value in (("TCONV3D_CUDA_IMPL", "direct"), ("TCONV3D_CUDA_GRADIENTS", "1")):
-        monkeypatch.setenv(variable, value)
+    for value in ("", "1"):
+        monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", value)
         with pytest.raises(RuntimeError, match=re.escape(_library.cuda_machine()["driver"]["reason"])):
             torch.ops.tconv3d.cuda_explain(f"{PROBLEM} {direction}", "", 0)
-        monkeypatch.delenv(variable)
 
 
 @pytest.mark.parametrize("direction", ["bwd_data", "bwd_weight"])
-def test_gradients_are_chosen_by_the_estimates_where_they_are_asked_for(
+def test_gradients_are_chosen_by_the_estimates(
     direction: str, as_it_comes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def computes(value: str) -> str:
@@ -104,27 +107,34 @@ def test_gradients_are_chosen_by_the_estimates_where_they_are_asked_for(
         return implementation_line(torch.ops.tconv3d.cuda_model_explain(f"{PROBLEM} {direction}", "", "h200", 0))
 
     implementations = _library.cuda_machine()["implementations"]
-    assert computes("1").split(":")[0] in implementations
-    assert all(computes(value).startswith("PyTorch's operator") for value in ("", "0"))
+    assert all(computes(value).split(":")[0] in implementations for value in ("", "1"))
+    assert computes("0").startswith("PyTorch's operator")
     with pytest.raises(RuntimeError, match="TCONV3D_CUDA_GRADIENTS=yes is neither 0 nor 1"):
         computes("yes")
 
 
 def test_explain_takes_a_list_of_directions(as_it_comes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("explain", PROBLEM, "--device", "cuda", "--gpu", "h200", "--direction", "fwd,bwd_data,bwd_weight")
-    assert run(*arguments).stdout.count("PyTorch's operator: ") == 2
-    monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", "1")
     assert run(*arguments).stdout.count("PyTorch's operator: ") == 0
+    monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", "0")
+    assert run(*arguments).stdout.count("PyTorch's operator: ") == 2
 
 
 @pytest.mark.skipif(not _library.cuda_machine()["nvrtc"]["available"], reason="there is no NVRTC")
-def test_precompile_takes_gradients_and_the_way_back_through_an_epilogue(as_it_comes: None, tmp_path: Path) -> None:
+def test_precompile_takes_gradients_and_the_way_back_through_an_epilogue(
+    as_it_comes: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Unless gradients are left to PyTorch."""
     forward = ["precompile", "n1 ci3 co5 4x4x4 k3", "--gpu", "h200", "--epilogue", "channel_mul"]
+    monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", "0")
+    alone = run_apart(forward, TCONV3D_CACHE_DIR=str(tmp_path))
+    assert "ncdhw: 4 compiled, 0 from the cache" in alone.stdout, alone.stderr
+    monkeypatch.delenv("TCONV3D_CUDA_GRADIENTS")
     done = run_apart(forward, [*forward, "--direction", "fwd,bwd_data,bwd_weight"], TCONV3D_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     first, *directions = (line for line in done.stdout.splitlines() if line.startswith("["))
-    assert "ncdhw: 4 compiled, 0 from the cache" in first
-    assert "ncdhw: 3 compiled, 5 from the cache" in directions[0], "the kernels of the epilogue's backward"
+    assert "ncdhw: 3 compiled, 5 from the cache" in first, "the kernels of the epilogue's backward"
+    assert "ncdhw: 0 compiled, 8 from the cache" in directions[0]
     assert [line.split(":")[0].split()[-1] for line in directions[1:]] == ["bwd_data", "bwd_weight"]
 
 

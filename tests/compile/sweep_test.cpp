@@ -1,0 +1,49 @@
+// The swept form: NVRTC compiles what the baselines would get, without spills and with wgmmas side by side.
+#include "cuda/sweep/sweep.hpp"
+#include "made_up_devices.hpp"
+#include "nvrtc_test.hpp"
+#include "problem_file.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+using testing::kHopper;
+
+void expect_compiles(Problem problem) {
+    problem.direction = Direction::bwd_weight;
+    if (!answer_sweep({problem, {}, kHopper, 1}).accepts()) return;
+    const SweepTile tile = best_sweep_tiles(problem, kHopper, 1).front();
+    const KernelRequest request = sweep_request(problem, tile);
+    const std::string where = problem.str() + ", " + tile.str();
+    const Compiled compiled = compile_for(kHopper.sm, request);
+    EXPECT_EQ(compiled.spill_bytes, 0) << where;
+    EXPECT_EQ(compiled.local_bytes, 0) << where << ": an array is not in registers";
+    EXPECT_LE(compiled.shared_bytes + request.dynamic_shared_bytes, kHopper.shared_memory_per_block) << where;
+    EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << where << "\n" << compiled.log;
+    EXPECT_EQ(compiled.log.find("serialized"), std::string::npos) << where << "\n" << compiled.log;
+}
+
+class SweepCompile : public testing::NvrtcTest, public ::testing::WithParamInterface<size_t> {};
+
+/// Each baseline in one mode, others in others; TCONV3D_TEST_EVERY=1 takes all.
+TEST_P(SweepCompile, TakesTheBaselineWithoutSpills) {
+    const std::vector<Problem> modes = testing::modes(testing::read_problems("baselines.txt").at(GetParam()));
+    for (size_t i = 0; i < modes.size(); ++i)
+        if (testing::sampled_every() == 1 || i % 4 == GetParam() % 4) expect_compiles(modes[i]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Baselines, SweepCompile,
+                         ::testing::Range<size_t>(0, testing::read_problems("baselines.txt").size()));
+
+using SweepCompileSmall = testing::NvrtcTest;
+
+/// Odd channels and extents, where nothing is aligned, and the widest products.
+TEST_F(SweepCompileSmall, TakesOddAndLargeProblemsWithoutSpills) {
+    for (const char* line : {"n8 ci37 co29 15x17x19 k3 s2 p1 tf32", "n8 ci37 co29 15x17x19 k3 bf16 ndhwc",
+                             "n8 ci37 co29 15x17x19 k3 s3 tf32 ndhwc", "n2 ci512 co512 8x16x16 k1 f16",
+                             "n2 ci64 co64 512x512x512 k4 s2 p1 bf16", "n2 ci512 co8 8x16x16 k2 s2 tf32"})
+        expect_compiles(Problem::parse(line));
+}
+
+} // namespace
+} // namespace tconv3d::cuda
