@@ -7,9 +7,9 @@ namespace tconv3d::cuda {
 /// What estimates of the reduced form are made of. The numbers follow from the hardware, an H200, but for how many times
 /// longer a tile takes than the longest of its parts, which was measured: their medians over the baselines.
 struct ReductionModel {
-    double fp32_overhead = 2.25;
-    double laid_out_overhead = 1.85; ///< of 16-bit elements that are laid out
-    double copied_overhead = 1.5;    ///< of those that copies bring to their positions
+    double fp32_overhead = 2.9;
+    double laid_out_overhead = 2.25; ///< of 16-bit elements that are laid out
+    double copied_overhead = 2.3;    ///< of those that copies bring to their positions
     double clocks_per_microsecond = 1755;
     /// A product of 16 × 8 and one k step is a clock of all four tensor cores of a Hopper multiprocessor, two of an
     /// older one; mma.sync reaches three quarters of that.
@@ -24,7 +24,7 @@ struct ReductionModel {
     double row_piece_instructions = 12, channel_piece_instructions = 40;
     double copy_latency = 1000; ///< clocks from the first request of a tile to the last arrival, beside its bytes
     double barrier = 150;       ///< clocks that warps wait for one another at the end of a tile
-    double item_clocks = 3000;  ///< to begin and end a CTA
+    double item_clocks = 8000;  ///< to begin and end a CTA
     double bytes_per_microsecond = 4e6; ///< of DRAM
     double launch = 5;                  ///< microseconds of the first kernel
     double next_launch = 2.5;           ///< of each further one

@@ -36,9 +36,9 @@ struct Staging {
     }
     double latency() const {
         if (copies()) return kModel.copy_latency;
-        constexpr int64_t kRegisters = 28; // of what is on its way: kLoadedRegisters of the kernel
+        const int64_t registers = by == Bring::cells ? 16 : 28; // of what is on its way: kLoadedRegisters of the kernel
         const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / places, 1);
-        const int64_t batch = kRegisters / (by == Bring::aligned_cells ? 4 : elements);
+        const int64_t batch = registers / (by == Bring::aligned_cells ? 4 : elements);
         const int64_t rounds = cuts(places * sharers, SweepThreads::kProducers);
         return as_double(rounds * cuts(cuts(members, sharers), batch)) * kModel.load_latency;
     }

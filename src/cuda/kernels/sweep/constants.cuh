@@ -13,7 +13,7 @@ constexpr int kConsumers = SweepThreads::kConsumers / 128; // warpgroups
 constexpr int kProducers = SweepThreads::kProducers;
 constexpr int kThreads = SweepThreads::kConsumers + kProducers;
 
-constexpr int kLoadedRegisters = 28; // of a producer, for what is on its way
+constexpr int kLoadedRegisters = kChannelsLast ? 16 : 28; // of a producer, for what is on its way
 
 constexpr SweepPlane kPlane = {kTileH,     kRowCells,  kMovedStrideH, kMovedStrideW, kDilationH,
                                kDilationW, kBlockTapsH, kBlockTapsW, kElementBytes, kMovedChunks, kFixedChunks};
