@@ -92,7 +92,7 @@ struct LaneElements {
 __device__ __forceinline__ void take_halves_apart(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
     constexpr int kPowerCores = kFilledCores <= 1 ? 1 : kFilledCores <= 2 ? 2 : kFilledCores <= 4 ? 4 : 8;
     constexpr int kCoresAtOnce = kPowerCores < 4 ? kPowerCores : 4, kEightsAtOnce = 4 / kCoresAtOnce;
-    constexpr int kEights = kWholeRows ? kInW / 8 : (kRawColumns + 7 + 7) / 8;
+    constexpr int kEights = kWholeRows ? (kInW + 7) / 8 : (kRawColumns + 7 + 7) / 8;
     constexpr int kLoads = (kEights + kEightsAtOnce - 1) / kEightsAtOnce, kLoadsAtOnce = kLoads < 4 ? kLoads : 4;
     constexpr int kUnrolled = kLoads <= 16 ? kLoads : 1; // more would be long code
     const int lane = thread % 32;
