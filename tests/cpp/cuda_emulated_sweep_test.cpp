@@ -27,22 +27,42 @@ const SweepCase kCases[] = {
     {"n1 ci16 co8 3x4x16 k3 p1 f16 ndhwc", {kMovesDst, 16, 8, {3, 3, 3}, 2, 2, kLoads}, "the same, channels last"},
     {"n1 ci8 co8 3x4x16 k3 p1 tf32", {kMovesSrc, 8, 8, {3, 3, 3}, 2, 2, kCopies}, "src is moved"},
     {"n1 ci8 co16 3x4x15 k3x2x4 p2x0x1 bf16 ndhwc", {kMovesSrc, 16, 8, {3, 2, 4}, 2, 2, kLoads}, "the same, odd rows"},
-    {"n1 ci8 co8 4x4x6 k3 s2 p1 op1 bf16", {kMovesDst, 8, 8, {3, 3, 3}, 2, 2, kLoads}, "stride 2: phases along W apart"},
-    {"n1 ci8 co8 4x4x6 k4 s2 p1 tf32 ndhwc", {kMovesDst, 8, 8, {4, 4, 4}, 2, 2, kCopies}, "stride 2, two fresh slices of five"},
-    {"n1 ci8 co8 3x4x5 k2 s2 f16", {kMovesDst, 8, 8, {2, 2, 2}, 2, 2, kLoads, 3}, "slices that share nothing; three stages"},
-    {"n1 ci8 co8 5x3x5 k1 s3 op2 tf32", {kMovesDst, 8, 8, {1, 1, 1}, 2, 2, kCopies}, "a stride that leaves voxels unmet"},
-    {"n1 ci8 co8 3x4x5 k3x2x4 s1x2x3 p2x0x4 op0x1x2 d2x3x2 tf32", {kMovesDst, 8, 8, {3, 2, 4}, 2, 2, kCopies}, "dilation"},
+    {"n1 ci8 co8 4x4x6 k3 s2 p1 op1 bf16",
+     {kMovesDst, 8, 8, {3, 3, 3}, 2, 2, kLoads},
+     "stride 2: phases along W apart"},
+    {"n1 ci8 co8 4x4x6 k4 s2 p1 tf32 ndhwc",
+     {kMovesDst, 8, 8, {4, 4, 4}, 2, 2, kCopies},
+     "stride 2, two fresh slices of five"},
+    {"n1 ci8 co8 3x4x5 k2 s2 f16",
+     {kMovesDst, 8, 8, {2, 2, 2}, 2, 2, kLoads, 3},
+     "slices that share nothing; three stages"},
+    {"n1 ci8 co8 5x3x5 k1 s3 op2 tf32",
+     {kMovesDst, 8, 8, {1, 1, 1}, 2, 2, kCopies},
+     "a stride that leaves voxels unmet"},
+    {"n1 ci8 co8 3x4x5 k3x2x4 s1x2x3 p2x0x4 op0x1x2 d2x3x2 tf32",
+     {kMovesDst, 8, 8, {3, 2, 4}, 2, 2, kCopies},
+     "dilation"},
     {"n1 ci8 co8 5x4x5 k3 s2 d2 p2 bf16", {kMovesDst, 8, 8, {3, 3, 3}, 4, 2, kLoads}, "only every second slice is met"},
-    {"n1 ci8 co8 6x4x4 k2x1x1 s3x1x1 d2x1x1 tf32", {kMovesDst, 8, 8, {2, 1, 1}, 4, 1, kCopies}, "three fresh slices; rows in pairs"},
-    {"n2 ci8 co4 3x5x4 k3 p1 tf32", {kMovesDst, 8, 4, {3, 3, 3}, 4, 1, kCopies}, "one tile, rows in pairs, boxes that end outside"},
-    {"n2 ci24 co20 2x3x8 k3 p1 bf16", {kMovesDst, 16, 12, {1, 3, 3}, 2, 2, kLoads}, "channels in several tiles, the last not full"},
-    {"n2 ci24 co20 2x3x8 k3 p1 tf32 ndhwc", {kMovesDst, 16, 12, {2, 2, 3}, 2, 2, kCopies}, "the same, blocks of taps not full"},
+    {"n1 ci8 co8 6x4x4 k2x1x1 s3x1x1 d2x1x1 tf32",
+     {kMovesDst, 8, 8, {2, 1, 1}, 4, 1, kCopies},
+     "three fresh slices; rows in pairs"},
+    {"n2 ci8 co4 3x5x4 k3 p1 tf32",
+     {kMovesDst, 8, 4, {3, 3, 3}, 4, 1, kCopies},
+     "one tile, rows in pairs, boxes that end outside"},
+    {"n2 ci24 co20 2x3x8 k3 p1 bf16",
+     {kMovesDst, 16, 12, {1, 3, 3}, 2, 2, kLoads},
+     "channels in several tiles, the last not full"},
+    {"n2 ci24 co20 2x3x8 k3 p1 tf32 ndhwc",
+     {kMovesDst, 16, 12, {2, 2, 3}, 2, 2, kCopies},
+     "the same, blocks of taps not full"},
     {"n1 ci5 co3 2x3x5 k3 p1 bf16 ndhwc", {kMovesDst, 8, 3, {3, 3, 3}, 4, 2, kLoads}, "odd channels"},
     {"n2 ci6 co9 2x3x5 k2 s2 g3 f16", {kMovesDst, 8, 3, {2, 2, 2}, 4, 1, kLoads}, "groups"},
     {"n2 ci6 co9 2x3x5 k2 s2 g3 tf32 ndhwc", {kMovesDst, 8, 3, {2, 2, 2}, 4, 1, kCopies}, "groups, channels last"},
     {"n3 ci8 co9 3x4x8 k2 tf32", {kMovesDst, 8, 9, {2, 2, 2}, 4, 2, kCopies, 2, 5}, "splits that begin within a tile"},
     {"n3 ci8 co9 3x4x8 k2 bf16", {kMovesSrc, 16, 8, {2, 2, 2}, 4, 2, kLoads, 3, 7}, "the same, src moved"},
-    {"n2 ci8 co8 2x4x40 k3 p1 tf32", {kMovesDst, 8, 8, {3, 3, 3}, 2, 6, kCopies}, "three k steps in a row; the last tile not full"},
+    {"n2 ci8 co8 2x4x40 k3 p1 tf32",
+     {kMovesDst, 8, 8, {3, 3, 3}, 2, 6, kCopies},
+     "three k steps in a row; the last tile not full"},
     {"n2 ci8 co32 2x4x8 k3 p1 tf32", {kMovesDst, 8, 32, {3, 3, 3}, 2, 2, kCopies}, "seven tiles of a warpgroup"},
     {"n2 ci8 co8 3x4x7 k3 s2 p1 tf32", {kMovesDst, 8, 8, {3, 3, 3}, 4, 2, kLoads}, "fp32 that is rounded once"},
     {"n2 ci8 co5 3x4x7 k3 s2 p1 tf32 ndhwc", {kMovesDst, 8, 5, {3, 3, 3}, 4, 2, kLoads}, "the same, channels last"},
@@ -52,9 +72,13 @@ const SweepCase kCases[] = {
 
 /// The prelude for the host: its one statement for the GPU's assembler is the emulator's product.
 KernelRequest on_host(KernelRequest request, const Problem& problem) {
-    const std::string word = problem.dtype == DType::f32 ? "Tf32" : problem.dtype == DType::bf16 ? "Bf16Pair" : "F16Pair";
+    const std::string word = problem.dtype == DType::f32    ? "Tf32"
+                             : problem.dtype == DType::bf16 ? "Bf16Pair"
+                                                            : "F16Pair";
     const size_t begin = request.prelude.find("asm volatile("), end = request.prelude.find(";\n}\n", begin);
-    request.prelude.replace(begin, end - begin, "ptx::wgmma_rows<ptx::" + word + ">(sums, kTileFixedChannels, rows, columns, kFixedChunks)");
+    request.prelude.replace(begin, end - begin,
+                            "ptx::wgmma_rows<ptx::" + word +
+                                ">(sums, kTileFixedChannels, rows, columns, kFixedChunks)");
     return request;
 }
 
@@ -74,8 +98,8 @@ std::string case_source(const Problem& problem, const SweepTile& tile, size_t nu
            testing::constant("kSharedBytes", sweep_shared_bytes(problem, tile)) +
            testing::constant("kItems", sweep_items(problem, tile) * tile.splits) +
            testing::arguments_source(reduction_split_sums(problem, tile.splits, device), "kAddArguments") +
-           testing::constant("kBiasCtas", reduction_bias_ctas(problem, device)) +
-           testing::constant("kWithBias", 0) + testing::constant("kLongSrc", 0) + testing::constant("kParts", 1) +
+           testing::constant("kBiasCtas", reduction_bias_ctas(problem, device)) + testing::constant("kWithBias", 0) +
+           testing::constant("kLongSrc", 0) + testing::constant("kParts", 1) +
            "using Arguments = SweepArguments;\n"
            "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
            "    args.fixed = products::kMovesSrc ? grad_dst : src;\n"

@@ -70,7 +70,8 @@ TEST(SweepFamily, TilesFitAndCoverTheProblem) {
         }
 }
 
-/// What a tap of a block reads of the moved tensor, in words of 32 bits or positions of 16 bytes, is where the voxel is.
+/// What a tap of a block reads of the moved tensor, in words of 32 bits or positions of 16 bytes, is where the voxel
+/// is.
 TEST(SweepFamily, TapsBeginWhereTheirVoxelsAre) {
     for (const bool chunks : {false, true})
         for (const int bytes : {2, 4})
@@ -80,7 +81,8 @@ TEST(SweepFamily, TapsBeginWhereTheirVoxelsAre) {
                     std::set<int> begins;
                     for (int h = 0; h < 3; ++h)
                         for (int w = 0; w < 4; ++w) {
-                            const int begin = plane.tap_byte(h, w), last = begin + plane.tile_w() * (chunks ? 16 : bytes);
+                            const int begin = plane.tap_byte(h, w),
+                                      last = begin + plane.tile_w() * (chunks ? 16 : bytes);
                             EXPECT_LE(last + plane.stride_h * plane.row_bytes(), plane.met_h() * plane.row_bytes());
                             EXPECT_EQ(begin % (chunks ? 16 : 4), 0);
                             begins.insert(begin);

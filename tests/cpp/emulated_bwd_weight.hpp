@@ -28,7 +28,7 @@ inline std::string given_source(const Problem& problem) {
 
 /// A kernel in a namespace of its own. Its entry, which has none, gets the case's number.
 inline std::string kernel_source(const char* space, const cuda::KernelRequest& request, const char* macro,
-                          const std::string& number) {
+                                 const std::string& number) {
     const std::string entry = request.entry + "_" + number;
     return std::string("namespace ") + space + " {\n" + request.prelude + "unsigned char shared[1];\n#define " +
            request.entry + " " + entry + "\n#include \"" + request.file + "\"\n#undef " + request.entry +

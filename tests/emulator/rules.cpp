@@ -75,8 +75,8 @@ void meets_as_many() {
 }
 
 void copies_whole_units() {
-    const ptx::TensorMap map = {result, {4, 4, 1, 1, 1}, {1, breaks ? 3 : 4, 16, 16, 16}, {4, 1, 1, 1, 1},
-                                {1, 1, 1, 1, 1}, 4, false, 0};
+    const ptx::TensorMap map = {
+        result, {4, 4, 1, 1, 1}, {1, breaks ? 3 : 4, 16, 16, 16}, {4, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, 4, false, 0};
     ptx::barrier_init(0, 1);
     ptx::barrier_arrive_expect(0, 16);
     ptx::copy_box(128, map, 0, 0, 0, 1, 0, 0);

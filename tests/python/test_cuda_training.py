@@ -32,7 +32,7 @@ def in_full_precision() -> None:
 
 @pytest.fixture(params=["pytorch", "chosen", "direct"])
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What computes gradients: PyTorch's operators; tconv3d's kernels by their estimates; or direct in all directions."""
+    """What computes gradients: PyTorch's operators, kernels by their estimates, or direct in all directions."""
     monkeypatch.setenv("TCONV3D_CUDA_IMPL", "direct" if request.param == "direct" else "")
     monkeypatch.setenv("TCONV3D_CUDA_GRADIENTS", "1" if request.param == "chosen" else "0")
     return str(request.param)

@@ -192,9 +192,8 @@ bool fits(const Problem& problem, const CellTile& tile, const Work& work) {
     const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2];
     const int64_t sums = outputs * tile.channels * (tile.splits_chains ? 2 : 1);
     const bool has_registers = tile.pack > 1 ? tile.ctas > 0 : window_fits(problem, tile, work, sums);
-    return has_registers && tile.chunk > 0 && outputs <= kMostOutputs &&
-           work.voxels <= kMostSliceVoxels && unrolled_products(tile, work) <= kMostProducts &&
-           sums * compute_bytes(problem) <= kMostSumBytes;
+    return has_registers && tile.chunk > 0 && outputs <= kMostOutputs && work.voxels <= kMostSliceVoxels &&
+           unrolled_products(tile, work) <= kMostProducts && sums * compute_bytes(problem) <= kMostSumBytes;
 }
 
 } // namespace

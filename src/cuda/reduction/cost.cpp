@@ -108,10 +108,9 @@ double tile_clocks(const Problem& problem, const ReductionTile& tile, const Devi
     const double overhead = problem.dtype == DType::f32 ? kModel.fp32_overhead
                             : direct                    ? kModel.copied_overhead
                                                         : kModel.laid_out_overhead;
-    return kModel.barrier +
-           overhead *
-               std::max({tensor_clocks(problem, tile, device), shared, copies, instructions / kModel.instructions_per_clock,
-                     (copies + kModel.copy_latency) / as_double(ctas)});
+    return kModel.barrier + overhead * std::max({tensor_clocks(problem, tile, device), shared, copies,
+                                                 instructions / kModel.instructions_per_clock,
+                                                 (copies + kModel.copy_latency) / as_double(ctas)});
 }
 
 void choose_splits(const Problem& problem, const Device& device, ReductionTile& tile) {

@@ -4,8 +4,8 @@
 
 namespace tconv3d::cuda {
 
-/// What estimates of the reduced form are made of. The numbers follow from the hardware, an H200, but for how many times
-/// longer a tile takes than the longest of its parts, which was measured: their medians over the baselines.
+/// What estimates of the reduced form are made of. The numbers follow from the hardware, an H200, but for how many
+/// times longer a tile takes than the longest of its parts, which was measured: their medians over the baselines.
 struct ReductionModel {
     double fp32_overhead = 2.9;
     double laid_out_overhead = 2.25; ///< of 16-bit elements that are laid out

@@ -61,9 +61,9 @@ std::string reject(const Question& question) {
     if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
     std::string reason = reject_extents(problem);
     // A product of split fp32 lacks some 2^-24 of itself: low by low, and what rounding leaves of the low parts. That
-    // grows with the root of the number of products, but the error of adding these one after the other, 2^-25 of the sum
-    // each time, with the number itself: from about 64 on it is the larger one. What tensor cores cut off comes to the
-    // error of the products, because kSummedSteps are few.
+    // grows with the root of the number of products, but the error of adding these one after the other, 2^-25 of the
+    // sum each time, with the number itself: from about 64 on it is the larger one. What tensor cores cut off comes to
+    // the error of the products, because kSummedSteps are few.
     constexpr int64_t kFewestProducts = 64;
     const int64_t products = problem.batch * problem.src_voxels();
     if (reason.empty() && reduction_parts(problem) == 2 && products < kFewestProducts)

@@ -88,8 +88,8 @@ ReductionBiasArguments reduction_bias_arguments(const Problem& problem, const De
 AddSplitsArguments reduction_split_sums(const Problem& problem, int64_t splits, const Device& device) {
     const int64_t channels = problem.dst_channels, columns = problem.dst_channels_per_group();
     const bool stores_splits = splits > 1;
-    return {{nullptr, nullptr, splits, split_sums(problem), stores_splits ? problem.taps() : 0,
-             problem.src_channels, columns, round_up(columns, 2)},
+    return {{nullptr, nullptr, splits, split_sums(problem), stores_splits ? problem.taps() : 0, problem.src_channels,
+             columns, round_up(columns, 2)},
             {nullptr, nullptr, reduction_bias_arguments(problem, device).parts, channels, 1, 1, channels, channels}};
 }
 

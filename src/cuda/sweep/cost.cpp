@@ -51,11 +51,15 @@ struct Staging {
     double shared_clocks() const {
         const double warps = as_double(places * members) / 32;
         switch (by) {
-        case Bring::words: return warps * as_double(elements * wavefronts + 1);
-        case Bring::cells: return warps * as_double(elements * wavefronts + stores * 4);
-        case Bring::copied_words: return warps * as_double(wavefronts + 1);
+        case Bring::words:
+            return warps * as_double(elements * wavefronts + 1);
+        case Bring::cells:
+            return warps * as_double(elements * wavefronts + stores * 4);
+        case Bring::copied_words:
+            return warps * as_double(wavefronts + 1);
         case Bring::aligned_cells:
-        case Bring::copied_sixteens: break;
+        case Bring::copied_sixteens:
+            break;
         }
         return warps * 8;
     }
@@ -68,7 +72,8 @@ Staging fixed_staging(const Problem& problem, const SweepTile& tile) {
     if (problem.channels_last())
         return {Bring::cells, tile.fixed_channels * tile.row_cells, tile.height, plane.cell_voxels()};
     const bool aligned = sweep_roles(problem, tile.moves_src).fixed[2] % plane.cell_voxels() == 0;
-    return {aligned ? Bring::aligned_cells : Bring::cells, plane.cells(), tile.fixed_channels, plane.cell_voxels(), 1, 4};
+    return {
+        aligned ? Bring::aligned_cells : Bring::cells, plane.cells(), tile.fixed_channels, plane.cell_voxels(), 1, 4};
 }
 
 Staging moved_staging(const Problem& problem, const SweepTile& tile) {
@@ -81,16 +86,22 @@ Staging moved_staging(const Problem& problem, const SweepTile& tile) {
                 plane.cell_voxels() + plane.copies() - 1, plane.copies()};
     // Words of two elements lie apart in memory as the phases do.
     if (problem.dtype != DType::f32)
-        return {Bring::words, plane.met_h() * row_sixteens * 4, tile.moved_channels, 2, 0,
+        return {Bring::words,
+                plane.met_h() * row_sixteens * 4,
+                tile.moved_channels,
+                2,
+                0,
                 std::min<int64_t>(2 * plane.phases(), 8)};
-    return {tile.copies ? Bring::copied_words : Bring::words, int64_t{plane.met_h()} * plane.met_w(), tile.moved_channels};
+    return {tile.copies ? Bring::copied_words : Bring::words, int64_t{plane.met_h()} * plane.met_w(),
+            tile.moved_channels};
 }
 
 /// Bytes of a slice that come from the L2 cache.
 double fetched_bytes(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
     const int64_t fixed = int64_t{plane.tile_h} * plane.tile_w() * tile.fixed_channels;
-    const int64_t moved = int64_t{plane.met_h()} * plane.met_w() * tile.moved_channels * sweep_depth(problem, tile).fresh();
+    const int64_t moved =
+        int64_t{plane.met_h()} * plane.met_w() * tile.moved_channels * sweep_depth(problem, tile).fresh();
     return as_double((fixed + moved) * bytes_per_element(problem.dtype));
 }
 
@@ -107,10 +118,9 @@ double estimate(const Problem& problem, const Device& device, const SweepTile& t
     const double scale = 132.0 / device.multiprocessors;
     const double bytes = problem.bytes() / kModel.bytes_per_microsecond * scale;
     const double sums = tile.splits > 1 ? as_double(split_sums(problem)) * as_double(tile.splits + 1) * 4 : 0;
-    const double second_pass =
-        tile.splits > 1 ? kModel.next_launch + sums / kModel.bytes_per_microsecond * scale : 0;
-    return kModel.launch +
-           std::max(bytes, kernel_clocks(problem, device, tile) / kModel.clocks_per_microsecond) + second_pass;
+    const double second_pass = tile.splits > 1 ? kModel.next_launch + sums / kModel.bytes_per_microsecond * scale : 0;
+    return kModel.launch + std::max(bytes, kernel_clocks(problem, device, tile) / kModel.clocks_per_microsecond) +
+           second_pass;
 }
 
 } // namespace

@@ -4,7 +4,8 @@
 
 namespace tconv3d::cuda {
 
-/// What estimates of the swept form are made of, fitted to some 650 times of tiles on an H200: tf32 and bf16, both layouts.
+/// What estimates of the swept form are made of, fitted to some 650 times of tiles on an H200: tf32 and bf16, both
+/// layouts.
 struct SweepModel {
     double clocks_per_microsecond = 1755;
     /// Clocks of tensor cores for 64 rows, one column and a k step are 0.5; what comes in between makes 1.4 times that.

@@ -79,7 +79,8 @@ std::string product_source(const Problem& problem, const SweepTile& tile) {
            "], const uint32_t (&rows)[4], uint64_t columns) {\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" +
            std::to_string(tile.fixed_channels) + (problem.dtype == DType::f32 ? "k8" : "k16") + ".f32." + type + "." +
            type + " {" + registers + "}, {" + operand(0) + ", " + operand(1) + ", " + operand(2) + ", " + operand(3) +
-           "}, " + operand(4) + ", 1, 1, 1" + (transposable ? (plane.fixed_chunks ? ", 1" : ", 0") : "") + ";\"\n        : " + operands +
+           "}, " + operand(4) + ", 1, 1, 1" + (transposable ? (plane.fixed_chunks ? ", 1" : ", 0") : "") +
+           ";\"\n        : " + operands +
            " : \"r\"(rows[0]), \"r\"(rows[1]), \"r\"(rows[2]), \"r\"(rows[3]), \"l\"(columns));\n}\n";
 }
 

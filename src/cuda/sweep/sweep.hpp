@@ -4,7 +4,8 @@
 #include "cuda/select/family.hpp"
 #include "cuda/sweep/tile.hpp"
 
-/// The family that takes bwd_weight on wgmma, in the swept form (kernels/sweep.cuh). Bias and splits are as in `reduce`.
+/// The family that takes bwd_weight on wgmma, in the swept form (kernels/sweep.cuh). Bias and splits are as in
+/// `reduce`.
 namespace tconv3d::cuda {
 
 Answer answer_sweep(const Question& question);

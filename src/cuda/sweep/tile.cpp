@@ -9,8 +9,8 @@ namespace tconv3d::cuda {
 std::string SweepTile::str() const {
     return std::to_string(fixed_channels) + (moves_src ? " dst x " : " src x ") + std::to_string(moved_channels) +
            (moves_src ? " src channels x " : " dst channels x ") + tconv3d::str(taps) + " taps, " +
-           std::to_string(height) + " x " + std::to_string(row_cells) + " cells" + (copies ? " copied, " : ", ") + std::to_string(stages) +
-           " stages, " + std::to_string(splits) + " splits";
+           std::to_string(height) + " x " + std::to_string(row_cells) + " cells" + (copies ? " copied, " : ", ") +
+           std::to_string(stages) + " stages, " + std::to_string(splits) + " splits";
 }
 
 SweepRoles sweep_roles(const Problem& problem, bool moves_src) {
@@ -25,13 +25,8 @@ SweepRoles sweep_roles(const Problem& problem, bool moves_src) {
                 dilation};
     Extents padding;
     for (size_t i = 0; i < 3; ++i) padding[i] = dilation[i] * (problem.kernel[i] - 1) - problem.padding[i];
-    return {problem.dst(),
-            problem.src,
-            problem.dst_channels_per_group(),
-            problem.src_channels_per_group(),
-            {1, 1, 1},
-            padding,
-            dilation};
+    return {problem.dst(), problem.src, problem.dst_channels_per_group(), problem.src_channels_per_group(), {1, 1, 1},
+            padding,       dilation};
 }
 
 bool has_chunks(const Problem& problem, int64_t channels) {
@@ -43,10 +38,17 @@ SweepPlane sweep_plane(const Problem& problem, const SweepTile& tile) {
     // What is to be rounded to tf32 is stored by threads, and then channel by channel.
     const bool fixed_chunks = problem.dtype != DType::f32 && has_chunks(problem, roles.fixed_channels);
     const auto narrow = [](int64_t value) { return static_cast<int>(value); };
-    return {narrow(tile.height),       narrow(tile.row_cells),    narrow(roles.stride[1]),
-            narrow(roles.stride[2]),   narrow(roles.dilation[1]), narrow(roles.dilation[2]),
-            narrow(tile.taps[1]),      narrow(tile.taps[2]),      static_cast<int>(bytes_per_element(problem.dtype)),
-            has_chunks(problem, roles.moved_channels) && (tile.copies || problem.dtype != DType::f32), fixed_chunks};
+    return {narrow(tile.height),
+            narrow(tile.row_cells),
+            narrow(roles.stride[1]),
+            narrow(roles.stride[2]),
+            narrow(roles.dilation[1]),
+            narrow(roles.dilation[2]),
+            narrow(tile.taps[1]),
+            narrow(tile.taps[2]),
+            static_cast<int>(bytes_per_element(problem.dtype)),
+            has_chunks(problem, roles.moved_channels) && (tile.copies || problem.dtype != DType::f32),
+            fixed_chunks};
 }
 
 SweepDepth sweep_depth(const Problem& problem, const SweepTile& tile) {

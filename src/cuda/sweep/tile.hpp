@@ -12,28 +12,30 @@ namespace tconv3d::cuda {
 
 /// What a CTA of kernels/sweep.cuh owns, and how its work is divided.
 struct SweepTile {
-    bool moves_src;         ///< whether src is the tensor that taps move, else grad_dst
-    int64_t fixed_channels; ///< columns of the products, a multiple of 8
-    int64_t moved_channels; ///< rows of the products are these for each tap of a block
-    Extents taps;           ///< of a block
-    int64_t height;         ///< rows of a plane of the fixed tensor that are staged at a time
-    int64_t row_cells;      ///< cells of 16 bytes in each of them: 1, or an even number
-    bool copies;            ///< whether fp32 of the moved tensor is copied, and rounded by those who multiply it
-    int64_t stages = 2;     ///< of the fixed tensor
-    int64_t splits = 1;     ///< of all slices of all tiles of all images
+    bool moves_src;          ///< whether src is the tensor that taps move, else grad_dst
+    int64_t fixed_channels;  ///< columns of the products, a multiple of 8
+    int64_t moved_channels;  ///< rows of the products are these for each tap of a block
+    Extents taps;            ///< of a block
+    int64_t height;          ///< rows of a plane of the fixed tensor that are staged at a time
+    int64_t row_cells;       ///< cells of 16 bytes in each of them: 1, or an even number
+    bool copies;             ///< whether fp32 of the moved tensor is copied, and rounded by those who multiply it
+    int64_t stages = 2;      ///< of the fixed tensor
+    int64_t splits = 1;      ///< of all slices of all tiles of all images
     double microseconds = 0; ///< estimated, for the whole problem
 
     std::string str() const;
 
     int64_t rows() const { return taps[0] * taps[1] * taps[2] * moved_channels; }
     /// Tiles of 64 rows of a warpgroup.
-    int64_t warpgroup_tiles() const { return (rows() + SweepThreads::kConsumers / 2 - 1) / (SweepThreads::kConsumers / 2); }
+    int64_t warpgroup_tiles() const {
+        return (rows() + SweepThreads::kConsumers / 2 - 1) / (SweepThreads::kConsumers / 2);
+    }
 };
 
 /// The two tensors by their roles. Moved voxel = stride · fixed voxel − padding + tap · dilation; where src is moved,
 /// the taps are counted from the last one.
 struct SweepRoles {
-    Extents fixed, moved; ///< extents
+    Extents fixed, moved;                   ///< extents
     int64_t fixed_channels, moved_channels; ///< of a group
     Extents stride, padding, dilation;
 };

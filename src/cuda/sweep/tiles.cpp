@@ -8,7 +8,7 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kMostColumns = 192; // of a wgmma whose registers are at most the 128 that a thread begins with
+constexpr int64_t kMostColumns = 192;   // of a wgmma whose registers are at most the 128 that a thread begins with
 constexpr int64_t kOtherRegisters = 22; // of a consumer, beside sums, rows on their way and where rows begin
 constexpr int64_t kMostMet = 1024;      // rows or columns of the moved tensor in a slot: far more than fit
 constexpr size_t kShapes = 24;          // whose planes are gone through
@@ -57,7 +57,8 @@ bool fits(const Problem& problem, const Device& device, const SweepTile& tile) {
     const int64_t met[] = {roles.stride[1] * (tile.height - 1) + roles.dilation[1] * (tile.taps[1] - 1) + 1,
                            roles.stride[2] * (tile.row_cells * 8 - 1) + roles.dilation[2] * (tile.taps[2] - 1) + 1,
                            roles.dilation[0] * (tile.taps[0] - 1) + 1};
-    if (*std::max_element(std::begin(met), std::end(met)) > kMostMet || met[0] * met[1] * met[2] > (1 << 20)) return false;
+    if (*std::max_element(std::begin(met), std::end(met)) > kMostMet || met[0] * met[1] * met[2] > (1 << 20))
+        return false;
     return divides_rounds(tile) && sweep_shared_bytes(problem, tile) <= device.shared_memory_per_block;
 }
 
@@ -80,13 +81,15 @@ std::vector<SweepTile> first_of(const std::multimap<double, SweepTile>& sorted, 
 /// Which tensor is moved, channels and taps; the best first by the products that all CTAs compute and read.
 std::vector<SweepTile> shapes(const Problem& problem) {
     std::multimap<double, SweepTile> by_products;
-    const bool may_move_src = std::all_of(problem.stride.begin(), problem.stride.end(), [](int64_t s) { return s == 1; });
+    const bool may_move_src =
+        std::all_of(problem.stride.begin(), problem.stride.end(), [](int64_t s) { return s == 1; });
     for (const bool moves_src : {false, true}) {
         if (moves_src && !may_move_src) continue;
         const SweepRoles roles = sweep_roles(problem, moves_src);
         const int64_t chunk = has_chunks(problem, roles.moved_channels) ? 16 / bytes_per_element(problem.dtype) : 1;
         for (const int64_t fixed : equal_parts(roles.fixed_channels, {8, 16, 24, 32, 48, 64, 96, 128, 192, 256}, 8))
-            for (const int64_t moved : equal_parts(roles.moved_channels, {4, 8, 16, 24, 32, 48, 64, 96, 128, 256}, chunk))
+            for (const int64_t moved :
+                 equal_parts(roles.moved_channels, {4, 8, 16, 24, 32, 48, 64, 96, 128, 256}, chunk))
                 for (const Extents& taps : tap_blocks(problem)) {
                     const SweepTile shape = {moves_src, fixed, moved, taps, 2, 1, false};
                     if (fixed > kMostColumns || !fits_registers(shape)) continue;
@@ -114,18 +117,18 @@ SweepTile with_best_plane(const Problem& problem, const Device& device, const Sw
     std::vector<bool> ways = {false};
     if (problem.dtype == DType::f32 && (!problem.channels_last() || takes_chunks(problem, shape))) ways.push_back(true);
     for (const bool copies : ways)
-    for (const int64_t stages : {2, 3})
-        for (const int64_t cells : row_cells(problem, shape.moves_src))
-            for (const int64_t height : heights) {
-                SweepTile tile = shape;
-                tile.copies = copies;
-                tile.stages = stages;
-                tile.row_cells = cells;
-                tile.height = height;
-                if (!fits(problem, device, tile)) continue;
-                choose_sweep_splits(problem, device, tile);
-                if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
-            }
+        for (const int64_t stages : {2, 3})
+            for (const int64_t cells : row_cells(problem, shape.moves_src))
+                for (const int64_t height : heights) {
+                    SweepTile tile = shape;
+                    tile.copies = copies;
+                    tile.stages = stages;
+                    tile.row_cells = cells;
+                    tile.height = height;
+                    if (!fits(problem, device, tile)) continue;
+                    choose_sweep_splits(problem, device, tile);
+                    if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
+                }
     return best;
 }
 

@@ -56,8 +56,7 @@ void set_summed_steps(Config& config, const Problem& problem, const PlaneTables&
 int64_t fixed_bytes(const Config& config, const TapTables& tables) {
     constexpr int64_t kBarriers = 1024;
     return kBarriers + PipelineStages::kOverread + config.input.raw_stages * config.input.raw_bytes +
-           config.input.table_bytes +
-           config.store_bytes() + vector_offset_bytes(config, tables);
+           config.input.table_bytes + config.store_bytes() + vector_offset_bytes(config, tables);
 }
 
 int64_t input_stage_bytes(const Config& config, const Problem& problem) {

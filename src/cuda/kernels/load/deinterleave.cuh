@@ -134,7 +134,7 @@ __device__ __forceinline__ void take_halves_apart(const InputWalk& walk, uint32_
 constexpr int kTurns = kRanges ? kImages : 1; // the ranges of each image begin at other elements of 16 bytes
 constexpr int kElementColumns = kWholeRows ? kInW : kRawColumns;
 constexpr int kElements = kTakesElementsApart ? kImages / kTurns * kBoxRows * kElementColumns : 0;
-constexpr uint32_t kNoElement = 0xffffffff; // an entry of what no tap reads
+constexpr uint32_t kNoElement = 0xffffffff;                                            // an entry of what no tap reads
 constexpr bool kAllElements = !kWholeRows && kStagedPlanes == kInStrideH * kInStrideW; // which there are none of
 
 /// An entry: 16 bits of elements of a channel before it, and 16 bits of its position in the stage.

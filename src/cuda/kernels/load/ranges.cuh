@@ -21,9 +21,8 @@ __device__ __forceinline__ void clear_raw_zeros(const Pipeline& pipe) {
     const uint32_t zeros[4] = {};
 #pragma unroll 1
     for (int i = threadIdx.x; i < kRawStages * kBoxes; i += kThreads)
-        ptx::store_shared(pipe.raw.data + i / kBoxes * kRawBytes + i % kBoxes * kBoxBytes +
-                              kRawZeros * kRangeElementBytes,
-                          zeros);
+        ptx::store_shared(
+            pipe.raw.data + i / kBoxes * kRawBytes + i % kBoxes * kBoxBytes + kRawZeros * kRangeElementBytes, zeros);
 }
 
 /// The rows of a stage that the input has.

@@ -6,7 +6,8 @@
 
 namespace tconv3d::cuda {
 
-/// The plane of a tile in shared memory. Voxels of a row come in cells: as many as 16 bytes have elements, half a k step.
+/// The plane of a tile in shared memory. Voxels of a row come in cells: as many as 16 bytes have elements, half a k
+/// step.
 ///
 /// A row of the moved tensor has its voxels `phases` apart side by side: those that neighbouring voxels of the fixed
 /// tensor meet through one tap. By channels, a plane has the rows of one channel. A word of 16-bit elements is then two
@@ -34,9 +35,7 @@ struct SweepPlane {
     // bytes, so that threads which store neighbours use different banks.
     constexpr int cells() const { return tile_h * row_cells; }
     constexpr int steps() const { return cells() / 2; }
-    constexpr int cell_pitch(int channels) const {
-        return fixed_chunks ? 16 * cell_voxels() : (channels | 1) * 16;
-    }
+    constexpr int cell_pitch(int channels) const { return fixed_chunks ? 16 * cell_voxels() : (channels | 1) * 16; }
     constexpr int fixed_plane_bytes() const { return cells() * 16 * cell_voxels() + 16; }
     constexpr int fixed_bytes(int channels) const {
         return fixed_chunks ? channels / chunk_channels() * fixed_plane_bytes() : cells() * cell_pitch(channels);

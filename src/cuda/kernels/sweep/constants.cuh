@@ -15,8 +15,8 @@ constexpr int kThreads = SweepThreads::kConsumers + kProducers;
 
 constexpr int kLoadedRegisters = kChannelsLast ? 16 : 28; // of a producer, for what is on its way
 
-constexpr SweepPlane kPlane = {kTileH,     kRowCells,  kMovedStrideH, kMovedStrideW, kDilationH,
-                               kDilationW, kBlockTapsH, kBlockTapsW, kElementBytes, kMovedChunks, kFixedChunks};
+constexpr SweepPlane kPlane = {kTileH,      kRowCells,   kMovedStrideH, kMovedStrideW, kDilationH,  kDilationW,
+                               kBlockTapsH, kBlockTapsW, kElementBytes, kMovedChunks,  kFixedChunks};
 constexpr SweepDepth kDepth = {kMovedStrideD, kDilationD, kBlockTapsD};
 constexpr int kSlots = kDepth.slots(kStages);
 
@@ -28,8 +28,8 @@ constexpr int kBlockTaps = kBlockTapsD * kBlockTapsH * kBlockTapsW;
 constexpr int kRows = kBlockTaps * kTileMovedChannels;
 
 // Shared memory, in bytes: barriers, stages of the fixed tensor, slots of slices of the moved one. The cells
-// of eight neighbouring channels of the fixed tensor are a core matrix of a K-major operand, and eight voxels of a chunk
-// one of an operand that has its channels side by side.
+// of eight neighbouring channels of the fixed tensor are a core matrix of a K-major operand, and eight voxels of a
+// chunk one of an operand that has its channels side by side.
 constexpr int kBarrierBytes = SweepPlane::kBarrierBytes;
 constexpr int kCellPitch = kPlane.cell_pitch(kTileFixedChannels);
 constexpr int kFixedBytes = kPlane.fixed_bytes(kTileFixedChannels);

@@ -1,8 +1,9 @@
 #pragma once
 
-// The producers: from global memory to shared memory, rounded to tf32, zeros where there is no voxel. A thread keeps its
-// place in a slice, a cell or a word of a row, and goes through the channels; in channels_last_3d it keeps its channel
-// and goes through the rows. So what belongs to the place is computed once, and neighbouring threads read neighbours.
+// The producers: from global memory to shared memory, rounded to tf32, zeros where there is no voxel. A thread keeps
+// its place in a slice, a cell or a word of a row, and goes through the channels; in channels_last_3d it keeps its
+// channel and goes through the rows. So what belongs to the place is computed once, and neighbouring threads read
+// neighbours.
 #include "sweep/walk.cuh"
 
 namespace {
@@ -244,13 +245,13 @@ __device__ __forceinline__ void load_moved_chunks(const MovedSlice& src, int h, 
     for_each_place<kPlaces>(thread, [&](int place, int first) {
         const int chunk = place % kChunks, at_w = place / kChunks, channel = chunk * kPlane.chunk_channels();
         const int column = w + at_w, row_step = src.w * MovedSlice::kVoxelStep;
-        const PlaceCells cells = {src.first + int64_t{h} * row_step + int64_t{column} * MovedSlice::kVoxelStep + channel,
-                                  row_step,
-                                  static_cast<unsigned>(column) < static_cast<unsigned>(src.w),
-                                  -h,
-                                  src.exists && channel < src.channels ? src.h - h : 0,
-                                  to + chunk * kPlane.plane_bytes() + at_w % kPhases * kPlane.phase_bytes() +
-                                      at_w / kPhases * 16};
+        const PlaceCells cells = {
+            src.first + int64_t{h} * row_step + int64_t{column} * MovedSlice::kVoxelStep + channel,
+            row_step,
+            static_cast<unsigned>(column) < static_cast<unsigned>(src.w),
+            -h,
+            src.exists && channel < src.channels ? src.h - h : 0,
+            to + chunk * kPlane.plane_bytes() + at_w % kPhases * kPlane.phase_bytes() + at_w / kPhases * 16};
         copy_members<16, kPlane.met_h(), kSharers<kPlaces>, kPlane.row_bytes()>(cells, first);
     });
 }
@@ -264,7 +265,8 @@ __device__ __forceinline__ void load_moved_channels(const MovedSlice& src, int h
         const int channel = place % kTileMovedChannels, at = place / kTileMovedChannels;
         const int cell = at % kCells, phase = at / kCells, column = w + cell * kCellVoxels * kPhases + phase;
         const int row_step = src.w * MovedSlice::kVoxelStep;
-        const PlaceCells cells = {src.first + int64_t{h} * row_step + int64_t{column} * MovedSlice::kVoxelStep + channel,
+        const PlaceCells cells = {src.first + int64_t{h} * row_step + int64_t{column} * MovedSlice::kVoxelStep +
+                                      channel,
                                   row_step,
                                   existing<kElements>(column, kPhases, src.w),
                                   -h,
@@ -281,13 +283,13 @@ __device__ __forceinline__ void load_moved_words(const MovedSlice& src, int h, i
     for_each_place<kPlaces>(thread, [&](int place, int first) {
         const int row = place / kPlane.met_w(), at_w = place % kPlane.met_w(), column = w + at_w;
         const bool exists = src.exists && static_cast<unsigned>(h + row) < static_cast<unsigned>(src.h);
-        const PlaceCells cells = {
-            src.first + int64_t{h + row} * src.w + column,
-            src.channel_step,
-            existing<1>(column, 1, src.w),
-            0,
-            exists ? src.channels : 0,
-            to + row * kPlane.row_bytes() + at_w % kPhases * kPlane.phase_bytes() + at_w / kPhases * 4};
+        const PlaceCells cells = {src.first + int64_t{h + row} * src.w + column,
+                                  src.channel_step,
+                                  existing<1>(column, 1, src.w),
+                                  0,
+                                  exists ? src.channels : 0,
+                                  to + row * kPlane.row_bytes() + at_w % kPhases * kPlane.phase_bytes() +
+                                      at_w / kPhases * 4};
         if constexpr (kCopiesWords) {
             copy_members<4, kTileMovedChannels, kSharers<kPlaces>, kPlane.plane_bytes()>(cells, first);
         } else {

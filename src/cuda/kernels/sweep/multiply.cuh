@@ -62,7 +62,8 @@ struct RowAddresses {
         constexpr SweepPlane plane = kPlane;
         constexpr SweepDepth depth = kDepth;
         const int lane = threadIdx.x % 32;
-        const int voxel_bytes = kByMatrices ? lane % 8 * 16 + lane / 16 * kSecondCell : lane % 4 * (kMovedChunks ? 16 : 4);
+        const int voxel_bytes =
+            kByMatrices ? lane % 8 * 16 + lane / 16 * kSecondCell : lane % 4 * (kMovedChunks ? 16 : 4);
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll

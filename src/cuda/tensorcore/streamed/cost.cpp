@@ -66,10 +66,9 @@ double stage_clocks(const Config& config, const Problem& problem, const TapTable
     const bool split = parts(problem) == 2, own = config.packs_own_weights();
     const int64_t steps = config.input.steps;
     const double tensor = product_clocks(config, problem, tables, passes, product);
-    const double cores =
-        input.core_row * (config.has_rearrangers() ? model.more_warps : 1) *
-        as_double(tables.staged_planes() * config.tile.images * config.plane.rows * config.plane.pitch *
-                  filled_cores(problem, config));
+    const double cores = input.core_row * (config.has_rearrangers() ? model.more_warps : 1) *
+                         as_double(tables.staged_planes() * config.tile.images * config.plane.rows *
+                                   config.plane.pitch * filled_cores(problem, config));
     const double columns = as_double(tables.depth.slots * config.tile.channels);
     const double weights = passes * as_double(steps * parts(problem) * tables.plane.taps()) * columns * 32;
     const double raw_rows =
