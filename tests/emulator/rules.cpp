@@ -47,12 +47,13 @@ void fences_before_wgmma() {
     ptx::wgmma_wait<0>();
 }
 
-void reads_no_cp_async_by_tma() {
+void fences_behind_cp_async() {
+    ptx::fence_shared_async();
     ptx::copy_async(16, result);
     ptx::copy_async_commit();
     ptx::copy_async_wait<0>();
-    ptx::fence_shared_async();
-    ptx::copy_bulk_out(reinterpret_cast<uint64_t>(result), breaks ? 16 : 32, 16);
+    if (!breaks) ptx::fence_shared_async();
+    ptx::copy_bulk_out(reinterpret_cast<uint64_t>(result), 16, 16);
     ptx::copy_bulk_out_commit();
     ptx::copy_bulk_out_wait<0>();
 }
@@ -112,7 +113,7 @@ constexpr Rule kRules[] = {
     {fences_before_tma_reads, 1, "a fence before TMA reads"},
     {fences_before_tma_writes, 1, "a fence before TMA writes"},
     {fences_before_wgmma, 128, "a fence before wgmma"},
-    {reads_no_cp_async_by_tma, 1, "no cp.async before TMA"},
+    {fences_behind_cp_async, 1, "a fence behind cp.async"},
     {has_registers, 384, "registers to take"},
     {meets_as_many, 64, "one count of a barrier"},
     {copies_whole_units, 1, "strides of a tensor map"},

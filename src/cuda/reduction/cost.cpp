@@ -94,6 +94,13 @@ double estimate(const Problem& problem, const ReductionTile& tile, const Device&
            bias + second_pass;
 }
 
+/// How many times longer a tile takes than the longest of its parts.
+double overhead_of(const Problem& problem, bool copies) {
+    if (reduction_parts(problem) == 2) return kModel.split_overhead;
+    if (problem.dtype == DType::f32) return kModel.tf32_overhead;
+    return copies ? kModel.copied_overhead : kModel.laid_out_overhead;
+}
+
 } // namespace
 
 double tile_clocks(const Problem& problem, const ReductionTile& tile, const Device& device, int64_t ctas) {
@@ -105,9 +112,7 @@ double tile_clocks(const Problem& problem, const ReductionTile& tile, const Devi
     const double shared =
         fragment_clocks(problem, tile) + src_staging.shared_clocks(src) + dst_staging.shared_clocks(dst);
     const double copies = (src_staging.copied_bytes + dst_staging.copied_bytes) / kModel.copied_bytes_per_clock;
-    const double overhead = problem.dtype == DType::f32 ? kModel.fp32_overhead
-                            : direct                    ? kModel.copied_overhead
-                                                        : kModel.laid_out_overhead;
+    const double overhead = overhead_of(problem, direct);
     return kModel.barrier + overhead * std::max({tensor_clocks(problem, tile, device), shared, copies,
                                                  instructions / kModel.instructions_per_clock,
                                                  (copies + kModel.copy_latency) / as_double(ctas)});

@@ -7,7 +7,8 @@ namespace tconv3d::cuda {
 /// What estimates of the reduced form are made of. The numbers follow from the hardware, an H200, but for how many
 /// times longer a tile takes than the longest of its parts, which was measured: their medians over the baselines.
 struct ReductionModel {
-    double fp32_overhead = 2.9;
+    double tf32_overhead = 2.9;
+    double split_overhead = 2; ///< of fp32 in full, whose products are three times as many: not measured
     double laid_out_overhead = 2.25; ///< of 16-bit elements that are laid out
     double copied_overhead = 2.3;    ///< of those that copies bring to their positions
     double clocks_per_microsecond = 1755;
