@@ -70,7 +70,7 @@ std::string plan_key(const Problem& problem, Text epilogue, int device) {
     append(bytes, static_cast<int64_t>(problem.direction));
     append(bytes, device);
     bytes.append(epilogue.data(), epilogue.size());
-    for (const char* variable : {"TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_VARIANT"})
+    for (const char* variable : {"TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_VARIANT", "TCONV3D_CUDA_SIZES"})
         bytes.append(1, '\0').append(setting(variable));
     return bytes;
 }

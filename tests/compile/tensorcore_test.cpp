@@ -1,6 +1,7 @@
 // Kernels for tensor cores that selection does not choose for the baselines, which chosen_test.cpp compiles: samples of
-// the gathered form for the baselines, and of the streamed form for the problem file.
+// the gathered form and of kernels for any size for the baselines, and of the streamed form for the problem file.
 #include "cuda/select/family.hpp"
+#include "cuda/tensorcore/any_size.hpp"
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/families.hpp"
 #include "cuda/tensorcore/pack.hpp"
@@ -29,8 +30,12 @@ protected:
     }
 
     static void expect_compiles(const Problem& problem, Engine engine, Form form, bool has_bias) {
+        expect_compiles(problem, engine, best_tilings(problem, device_for(engine), engine, form, 1).front(), has_bias);
+    }
+
+    static void expect_compiles(const Problem& problem, Engine engine, const Tiling& tiling, bool has_bias) {
         const Device& device = device_for(engine);
-        const auto [tables, config] = best_tilings(problem, device, engine, form, 1).front();
+        const auto& [tables, config] = tiling;
         const std::string where = problem.str() + ", " + config.name();
         const Compiled kernel = compile_for(device.sm, kernel_request(problem, tables, config, {}, {has_bias, false}));
         testing::expect_fits(kernel, problem, engine, where);
@@ -59,6 +64,17 @@ TEST_F(TensorCoreCompile, GatheredTakesTheBaselines) {
     for (const Problem& problem : taken(testing::read_problems("baselines.txt"), Engine::wgmma, Form::gathered))
         if (std::string(choose(problem, {}, kHopper).family->name) != "gather") problems.push_back(problem);
     expect_all_compile(problems, Engine::wgmma, Form::gathered, sampled_every() > 1 ? 13 : 1);
+}
+
+/// All kernels of a layer, though only the first one is taken.
+TEST_F(TensorCoreCompile, AnySizeTakesTheBaselines) {
+    size_t at = 0;
+    const size_t step = sampled_every() > 1 ? 61 : 1;
+    for (const Problem& listed : testing::read_problems("baselines.txt"))
+        for (const Problem& problem : testing::modes(listed))
+            for (const Tiling& tiling : any_size_tilings(problem, kHopper, Engine::wgmma))
+                if (at++ % step == 0) expect_compiles(problem, Engine::wgmma, tiling, at % 2 == 0);
+    EXPECT_GT(at, 400u);
 }
 
 TEST_F(TensorCoreCompile, StreamedTakesTheProblemFile) {

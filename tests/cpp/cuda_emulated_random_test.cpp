@@ -16,14 +16,15 @@ using testing::small_hopper;
 using testing::Random;
 
 /// One of all configs, each as likely as the others; nothing where the form takes none.
-std::optional<Tiling> drawn_tiling(Random& random, const Problem& problem, Engine engine, Form form) {
+std::optional<Tiling> drawn_tiling(Random& random, const Problem& problem, Engine engine, Form form, Sizes sizes) {
     std::optional<Tiling> drawn;
     uint32_t seen = 0;
     for (const TapTables& tables : all_tables(problem, engine, form)) {
         if (form == Form::gathered && !reject_gathered(problem, tables).empty()) continue;
-        each_config(problem, tables, small_hopper(), engine, [&](const Config& config) {
+        const auto keep = [&](const Config& config) {
             if (random() % ++seen == 0) drawn = Tiling{tables, config};
-        });
+        };
+        each_config(problem, tables, small_hopper(), engine, keep, sizes);
     }
     return drawn;
 }
@@ -41,7 +42,8 @@ TEST(TensorCoreEmulatedRandom, IsExactOnIntegers) {
         const std::optional<Problem> problem = testing::drawn_problem(random, direction);
         if (!problem) continue;
         const auto& [engine, form] = kKinds[random() % std::size(kKinds)];
-        const std::optional<Tiling> tiling = drawn_tiling(random, *problem, engine, form);
+        const Sizes sizes = random() % 3 == 0 ? Sizes::any : Sizes::one;
+        const std::optional<Tiling> tiling = drawn_tiling(random, *problem, engine, form, sizes);
         if (!tiling) continue;
         const EmulatedTiling emulated(*problem, *tiling);
         ASSERT_TRUE(emulated.compile()) << problem->str() << ": " << tiling->name();

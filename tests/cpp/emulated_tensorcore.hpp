@@ -27,12 +27,14 @@ inline std::string word_behind(const std::string& mark, const std::string& text,
 inline std::string host_products(const std::string& statement, const std::string& word) {
     const std::string product = "add.s64 a";
     const bool gathered = statement.find("}, b, a,") != std::string::npos;
-    size_t at = 0;
+    size_t at = 0, inputs = 0;
+    for (size_t i = statement.find("=f\"("); i != std::string::npos; i = statement.find("=f\"(", i + 1)) ++inputs;
+    for (size_t i = statement.find("+f\"("); i != std::string::npos; i = statement.find("+f\"(", i + 1)) ++inputs;
     const std::string streamed_to = gathered ? "" : "accumulators + " + word_behind("(accumulators[", statement, at);
     std::string calls;
     for (at = statement.find(product); at != std::string::npos; at = statement.find(product, at)) {
-        word_behind("%", statement, at);
-        const std::string in = "in + " + word_behind(", ", statement, at);
+        const size_t row = std::stoul(word_behind("%", statement, at)) - inputs - 1; // behind accumulators and weights
+        const std::string in = "in.at[" + std::to_string(row) + "] + " + word_behind(", ", statement, at);
         word_behind("%", statement, at);
         const std::string weights = "weights + " + word_behind(", ", statement, at);
         const std::string columns = word_behind("m64n", statement, at);

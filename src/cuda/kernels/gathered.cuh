@@ -99,7 +99,8 @@ __device__ __forceinline__ void store_slice(const Acc& acc, const TensorCoreArgu
 }
 
 __device__ __forceinline__ void consume(const TensorCoreArguments& args, const Output& output, const Pipeline& pipe) {
-    constexpr bool kStoresVectors = kStore == Store::pairs || kStore == Store::quads || kStore == Store::channels;
+    constexpr bool kStoresVectors =
+        kStore == Store::voxels || kStore == Store::pairs || kStore == Store::quads || kStore == Store::channels;
     Accumulators acc;
     declare_accumulators(acc);
     RetainedSlices retained;

@@ -43,7 +43,8 @@ __device__ __forceinline__ void consume(const TensorCoreArguments& args, const O
             if constexpr (kOwnWeights) own.enter(args, at.item(), pipe); // which may use the accumulators' registers
             clear(acc);
         }
-        if (kActiveConsumers < kConsumers && warpgroup >= kActiveConsumers) continue; // it has no voxels
+        if ((kAnySize || kActiveConsumers < kConsumers) && warpgroup >= Geometry(args).consumers())
+            continue; // it has no voxels
         // Slices from this position to the last one.
         const int left = args.in_slices - at.slice * kInPlanesD;
         if (at.slice >= 0 && left > 0)

@@ -25,6 +25,14 @@ const Family* forced_family() {
     throw Error(std::string("TCONV3D_CUDA_IMPL=") + forced + " names no implementation; there are: " + known);
 }
 
+/// Whether TCONV3D_CUDA_SIZES asks for kernels that serve any size.
+bool wants_any_size() {
+    const char* sizes = std::getenv("TCONV3D_CUDA_SIZES");
+    if (sizes == nullptr || *sizes == '\0' || std::string_view(sizes) == "one") return false;
+    if (std::string_view(sizes) == "any") return true;
+    throw Error(std::string("TCONV3D_CUDA_SIZES=") + sizes + " is neither any nor one");
+}
+
 std::string microseconds(double value) {
     return with_digits(value, 4) + " µs";
 }
@@ -49,7 +57,9 @@ KernelCandidate forced_candidate(const Family& forced, const Answer& answer, con
 
 Choice choose_forced(const Family& forced, const Problem& problem, const Epilogue& epilogue, const Device& device) {
     const std::string setting = std::string("TCONV3D_CUDA_IMPL=") + forced.name;
-    const Answer answer = forced.answer({problem, epilogue, device, kMostCandidates});
+    const char* variant = std::getenv("TCONV3D_CUDA_VARIANT");
+    const bool all = variant != nullptr && *variant != '\0';
+    const Answer answer = forced.answer({problem, epilogue, device, all ? kMostCandidates : 1, wants_any_size()});
     if (!answer.accepts())
         throw Error(setting + " cannot take " + problem.str() + " on " + device.name + ": " + answer.reason);
     Choice choice{&forced, forced_candidate(forced, answer, problem), {}};
@@ -120,12 +130,13 @@ Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& de
               const std::vector<Rejection>& failed) {
     if (const Family* forced = forced_family()) return choose_forced(*forced, problem, epilogue, device);
     const std::optional<Candidate> tuned = remembered(problem, device);
+    const bool any_size = wants_any_size();
     std::vector<Answered> list;
     for (const Family& family : families()) {
         // All candidates only where one of them was remembered: to list them takes longer than to find the best.
         const size_t most = tuned && tuned->implementation == family.name ? kMostCandidates : 1;
         std::string reason = reject_failed(family, failed);
-        list.push_back({&family, reason.empty() ? family.answer({problem, epilogue, device, most})
+        list.push_back({&family, reason.empty() ? family.answer({problem, epilogue, device, most, any_size})
                                                 : Answer{std::move(reason), {}}});
     }
     const Taken taken = take(list, tuned, problem, device);

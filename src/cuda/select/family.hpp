@@ -18,6 +18,7 @@ struct Question {
     const Epilogue& epilogue;
     const Device& device;
     size_t most_candidates = 1;
+    bool any_size = false; ///< Whether kernels that serve tensors of any size come first. A single candidate is wanted.
 };
 
 /// One kernel family.
@@ -42,7 +43,8 @@ struct Choice {
 /// What tuning found, else the least estimate among those that accept a valid problem, the earlier one where two are
 /// equal. Families that have failed on this problem are passed over; after two of them only the last is asked, so that
 /// nobody waits for many compilations in vain. TCONV3D_CUDA_IMPL names a family to force, and TCONV3D_CUDA_VARIANT a
-/// candidate of it. Throws KernelFailure when none is left.
+/// candidate of it; with TCONV3D_CUDA_SIZES=any kernels that serve any size come first. Throws KernelFailure when none
+/// is left.
 Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& device,
               const std::vector<Rejection>& failed = {});
 

@@ -54,9 +54,9 @@ std::string Tiling::name() const {
 }
 
 void each_config(const Problem& problem, const TapTables& tables, const Device& device, Engine engine,
-                 const std::function<void(const Config&)>& keep) {
-    if (tables.gathered()) return each_gathered_config(problem, tables, device, keep);
-    each_streamed_config(problem, tables, device, engine, keep);
+                 const std::function<void(const Config&)>& keep, Sizes sizes) {
+    if (tables.gathered()) return each_gathered_config(problem, tables, device, keep, sizes);
+    each_streamed_config(problem, tables, device, engine, keep, sizes);
 }
 
 /// Rows together, and apart where that may be. In the gathered form they are apart if they may. Where fp32 is split

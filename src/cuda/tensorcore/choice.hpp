@@ -21,7 +21,7 @@ struct Tiling {
 
 /// Calls `keep` with each config for the tables that fits the device.
 void each_config(const Problem& problem, const TapTables& tables, const Device& device, Engine engine,
-                 const std::function<void(const Config&)>& keep);
+                 const std::function<void(const Config&)>& keep, Sizes sizes = Sizes::one);
 
 /// The tables that a problem may be cut into.
 std::vector<TapTables> all_tables(const Problem& problem, Engine engine, Form form);

@@ -85,22 +85,13 @@ const char* name(Packing packing) {
     throw Error("unknown packing");
 }
 
-void TileShape::print(Prelude& prelude) const {
-    prelude.constant("kTileChannels", channels)
-        .constant("kImages", images)
-        .constant("kSlices", slices)
-        .constant("kTileH", h)
-        .constant("kTileW", w);
-}
-
 void InputStaging::print(Prelude& prelude) const {
     prelude.add(enumerator("Source", "kSource", name(source)))
         .constant("kSteps", steps)
-        .constant("kBoxRows", box_rows)
         .constant("kPlaneBoxes", boxes)
-        .constant("kRawPitch", raw_pitch)
         .constant("kRawBytes", raw_bytes)
         .constant("kRawStages", raw_stages)
+        .constant("kTableBytes", table_bytes)
         .constant("kRearrangingWarps", warps);
 }
 
@@ -108,7 +99,6 @@ void ProductTiles::print(Prelude& prelude) const {
     prelude.constant("kColumns", columns)
         .constant("kMTiles", m_tiles)
         .constant("kConsumers", kConsumers)
-        .constant("kActiveConsumers", warpgroups)
         .constant("kSummedSteps", summed_steps);
 }
 
@@ -153,10 +143,10 @@ int64_t Config::store_bytes() const {
 }
 
 std::string Config::name() const {
-    return number(tile.images) + (tile.slices > 1 ? " slices" : "") + " x " + number(tile.h) + " x " + number(tile.w) +
-           " voxels" + (plane.blocks_w > 0 ? " in blocks" : "") + ", " + number(tile.channels) + " channels, " +
-           number(input.steps) + " k steps a stage" + store_words(*this) +
-           (has_rearrangers() ? ", " + number(input.warps) + " rearranging warps" : "") +
+    return std::string(any_size() ? "any size: " : "") + number(tile.images) + (tile.slices > 1 ? " slices" : "") +
+           " x " + number(tile.h) + " x " + number(tile.w) + " voxels" + (plane.blocks_w > 0 ? " in blocks" : "") +
+           ", " + number(tile.channels) + " channels, " + number(input.steps) + " k steps a stage" +
+           store_words(*this) + (has_rearrangers() ? ", " + number(input.warps) + " rearranging warps" : "") +
            (packs_own_weights() ? ", own weights" : "") + (pipeline.retains_slices ? ", kept" : "");
 }
 
@@ -165,19 +155,32 @@ bool InputStaging::takes_apart(const Problem& problem) const {
     return source == Source::ranges || (has_planes() && stride[1] * stride[2] > 1);
 }
 
-void Config::print(Prelude& prelude) const {
-    prelude.flag("kGathered", gathered()).flag("kWgmma", engine == Engine::wgmma);
-    tile.print(prelude);
-    prelude.constant("kBlocksH", plane.blocks_h)
+void Config::print_geometry(Prelude& prelude) const {
+    const auto constant = [&](const char* name, int64_t value) { prelude.constant(name, any_size() ? 1 : value); };
+    prelude.flag("kAnySize", any_size())
+        .constant("kTileChannels", tile.channels)
+        .constant("kSlices", tile.slices)
+        .constant("kBlocksH", plane.blocks_h)
         .constant("kBlocksW", plane.blocks_w)
         .constant("kCoreStride", core_stride())
-        .constant("kPlaneRows", plane.rows)
-        .constant("kPitch", plane.pitch)
-        .constant("kRowPitch", row_pitch())
-        .constant("kImagePitch", image_pitch())
-        .constant("kTail", plane.tail)
-        .constant("kInPlanePitch", plane.plane_pitch)
         .constant("kPositions", plane.positions);
+    constant("kImages", tile.images);
+    constant("kTileH", tile.h);
+    constant("kTileW", tile.w);
+    constant("kPlaneRows", plane.rows);
+    constant("kPitch", plane.pitch);
+    constant("kRowPitch", row_pitch());
+    constant("kImagePitch", image_pitch());
+    constant("kTail", plane.tail);
+    constant("kInPlanePitch", plane.plane_pitch);
+    constant("kBoxRows", input.box_rows);
+    constant("kRawPitch", input.raw_pitch);
+    constant("kActiveConsumers", products.warpgroups);
+}
+
+void Config::print(Prelude& prelude) const {
+    prelude.flag("kGathered", gathered()).flag("kWgmma", engine == Engine::wgmma);
+    print_geometry(prelude);
     input.print(prelude);
     products.print(prelude);
     weights.print(prelude);
@@ -226,11 +229,6 @@ int64_t lane_channels(const Problem& problem, const Config& config) {
     while (2 * channels * bytes_per_element(problem.dtype) <= 16 && config.tile.channels % (8 * channels) == 0)
         channels *= 2;
     return channels;
-}
-
-int64_t shift_positions(const TapTables& tables, const Config& config, const PlaneShift& shift) {
-    return shift.plane * config.plane.plane_pitch +
-           (shift.shift_h - tables.plane.first_shift_h()) * config.row_pitch() + shift.shift_w - tables.shift_min[2];
 }
 
 int64_t item_depth(const TapTables& tables, const Config& config) {

@@ -18,6 +18,9 @@ constexpr int64_t kProducerRearrangers = 2; ///< warps of the producer that rear
 /// What multiplies: wgmma on Hopper, mma.sync on every GPU with tensor cores.
 enum class Engine { wgmma, mma };
 
+/// Whether a kernel is made for the extents of a problem, or serves all.
+enum class Sizes { one, any };
+
 const char* name(Source source);
 const char* name(Store store);
 const char* name(Packing packing);
@@ -29,8 +32,6 @@ struct TileShape {
     int64_t slices; ///< 1, or as many as images: these are then slices of one image
     int64_t h;
     int64_t w;
-
-    void print(Prelude& prelude) const;
 };
 
 /// The positions of a staged plane: those of a tile and its halo, row after row. A stage has one for each input plane
@@ -132,6 +133,7 @@ struct Schedule {
 struct Config {
     Form form;
     Engine engine;
+    Sizes sizes; ///< any: Tile and staged plane, but for channels and room, are arguments of the kernel.
     TileShape tile;
     StagedPlane plane;
     InputStaging input;
@@ -142,6 +144,7 @@ struct Config {
     Schedule schedule;
 
     bool gathered() const { return form == Form::gathered; }
+    bool any_size() const { return sizes == Sizes::any; }
     /// Whether a warpgroup of its own sends what consumers have staged.
     bool has_storer() const { return gathered() && store.way == Store::bulk_rows; }
     /// Whether a warpgroup of its own rearranges input beside the producer.
@@ -163,6 +166,10 @@ struct Config {
     std::string name() const;
     /// Prints the constants of all parts.
     void print(Prelude& prelude) const;
+
+private:
+    /// Those of the tile and the staged plane, 1 where they are arguments.
+    void print_geometry(Prelude& prelude) const;
 };
 
 bool is_16_bit(const Problem& problem);
@@ -189,9 +196,6 @@ bool has_aligned_rows(const Problem& problem);
 
 /// Neighbouring channels that a lane stores: up to 16 bytes, where the tile's channels are multiples of that.
 int64_t lane_channels(const Problem& problem, const Config& config);
-
-/// Positions from the first one that a position's outputs read in a pass to those at a shift.
-int64_t shift_positions(const TapTables& tables, const Config& config, const PlaneShift& shift);
 
 /// Slices q along D of an item, or groups of them where a tile has several; output slices in the gathered form.
 int64_t item_depth(const TapTables& tables, const Config& config);

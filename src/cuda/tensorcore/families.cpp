@@ -5,6 +5,7 @@
 
 #include "core/direction.hpp"
 #include "core/index_map.hpp"
+#include "cuda/tensorcore/any_size.hpp"
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/gathered/tiles.hpp"
 #include "cuda/tensorcore/kernel.hpp"
@@ -80,22 +81,36 @@ std::string reject_items(const Problem& problem, const Tiling& tiling) {
     return items < int64_t{1} << 30 ? "" : "takes fewer than 2^30 work items, got " + std::to_string(items);
 }
 
+/// The best ones first. Where kernels for any size have a tile, only these count, in whichever form they are.
+std::vector<Tiling> tilings_for(const Question& question, Engine engine, Form form) {
+    std::vector<Tiling> tilings;
+    if (question.any_size && question.most_candidates == 1)
+        tilings = any_size_tilings(question.problem, question.device, engine);
+    if (tilings.empty()) return best_tilings(question.problem, question.device, engine, form, question.most_candidates);
+    const auto of_form = [&](const Tiling& tiling) { return tiling.config.form == form; };
+    const auto best = std::find_if(tilings.begin(), tilings.end(), of_form);
+    return best == tilings.end() ? std::vector<Tiling>{} : std::vector<Tiling>{*best};
+}
+
 Answer answer(const Question& question, Engine engine, Form form) {
     std::string reason = reject_problem(question.problem, engine, form);
     if (!reason.empty()) return {std::move(reason), {}};
-    std::vector<Tiling> tilings =
-        best_tilings(question.problem, question.device, engine, form, question.most_candidates);
-    if (tilings.empty()) return {"no tile fits into shared memory and registers", {}};
+    const std::vector<Tiling> tilings = tilings_for(question, engine, form);
+    if (tilings.empty())
+        return {question.any_size ? "the layer's kernels for any size are of another form, or none fits"
+                                  : "no tile fits into shared memory and registers",
+                {}};
     reason = reject_items(question.problem, tilings.front());
     if (!reason.empty()) return {std::move(reason), {}};
     Answer answer;
-    for (Tiling& tiling : tilings) {
+    for (const Tiling& tiling : tilings) {
         const double microseconds = tiling.config.schedule.microseconds();
         std::string name = tiling.name();
         answer.candidates.push_back(
             {std::move(name), microseconds,
-             [problem = question.problem, epilogue = question.epilogue, device = question.device,
-              chosen = std::move(tiling)] { return make_kernel(problem, epilogue, device, chosen); }});
+             [problem = question.problem, epilogue = question.epilogue, device = question.device, chosen = tiling] {
+                 return make_kernel(problem, epilogue, device, chosen);
+             }});
     }
     return answer;
 }

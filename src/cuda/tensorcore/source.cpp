@@ -6,6 +6,7 @@
 #include "core/cuts.hpp"
 #include "core/direction.hpp"
 #include "cuda/tensorcore/gathered/tiles.hpp"
+#include "cuda/tensorcore/shifts.hpp"
 #include "cuda/tensorcore/tensor_map.hpp"
 #include "cuda/tensorcore/wgmma_source.hpp"
 
@@ -46,7 +47,7 @@ void add_problem(Prelude& prelude, const Problem& problem, const TapTables& tabl
         .constant("kLaneChannels", lane_channels(problem, config))
         .constant("kWeightRows", tables.depth.slots * config.tile.channels)
         .constant("kRawAlign", 16 / bytes_per_element(problem.dtype))
-        .constant("kRawBoxBytes", box_bytes(problem, config));
+        .constant("kRawBoxBytes", config.any_size() ? 1 : box_bytes(problem, config));
 }
 
 /// Registers change hands between the warpgroups. Together they have no more than the kernel starts with, 168 for each
@@ -105,17 +106,26 @@ std::vector<Product> all_products(const PlaneTables& plane) {
 }
 
 void add_products(Prelude& prelude, const TapTables& tables, const Config& config) {
-    std::vector<int64_t> shifts, taps, firsts, counts;
+    std::vector<int64_t> planes, rows, product_rows, shifts, taps, firsts, counts;
+    for (const ShiftedRow& shifted : shifted_rows(tables, config)) {
+        planes.push_back(shifted.plane);
+        rows.push_back(shifted.row);
+    }
     int64_t tap = 0;
     for (const PlaneShift& shift : tables.plane.shifts) {
         for (const Product& product : shift.products) {
-            shifts.push_back(shift_positions(tables, config, shift));
+            const ProductShift shifted = product_shift(tables, config, shift);
+            product_rows.push_back(shifted.row);
+            shifts.push_back(shifted.positions);
             taps.push_back(tap);
             firsts.push_back(product.first);
             counts.push_back(product.count);
             tap += product.count;
         }
     }
+    prelude.array("kShiftedPlane", planes);
+    prelude.array("kShiftedRow", rows);
+    prelude.array("kProductRow", product_rows);
     prelude.array("kProductShift", shifts);
     prelude.array("kProductTap", taps);
     prelude.array("kProductFirst", firsts);
@@ -144,11 +154,13 @@ void add_tap_groups(Prelude& prelude, const PlaneTables& plane, const Config& co
     prelude.array("kGroupAdds", adds);
 }
 
-void add_passes(Prelude& prelude, const TapTables& tables, const Config& config) {
-    std::vector<int64_t> shifts, set_phase, set_pass;
-    for (const Pass& pass : tables.plane.passes)
-        shifts.push_back(pass.plane * config.plane.plane_pitch +
-                         (pass.shift_h + tables.plane.first_shift_h() - tables.shift_min[1]) * config.row_pitch());
+void add_passes(Prelude& prelude, const TapTables& tables) {
+    std::vector<int64_t> planes, rows, set_phase, set_pass;
+    for (const Pass& pass : tables.plane.passes) {
+        const ShiftedRow shifted = pass_shift(tables, pass);
+        planes.push_back(shifted.plane);
+        rows.push_back(shifted.row);
+    }
     for (const RowSet& set : tables.plane.row_sets) {
         set_phase.push_back(set.phase);
         set_pass.push_back(set.first_pass);
@@ -156,7 +168,8 @@ void add_passes(Prelude& prelude, const TapTables& tables, const Config& config)
     set_pass.push_back(tables.plane.pass_count());
     prelude.constant("kPasses", tables.plane.pass_count());
     prelude.constant("kRowSets", tables.row_sets());
-    prelude.array("kPassShift", shifts);
+    prelude.array("kPassPlane", planes);
+    prelude.array("kPassRow", rows);
     prelude.array("kSetPhase", set_phase);
     prelude.array("kSetPass", set_pass);
     prelude.constant("kPassTaps", tables.plane.taps());
@@ -206,7 +219,7 @@ Prelude kernel_constants(const Problem& problem, const TapTables& tables, const 
     add_depth_taps(prelude, tables.depth);
     add_products(prelude, tables, config);
     add_tap_groups(prelude, tables.plane, config);
-    add_passes(prelude, tables, config);
+    add_passes(prelude, tables);
     prelude.constant("kRowPhases", tables.plane.row_phases);
     prelude.array("kPhaseAccumulator", tables.plane.accumulator);
     prelude.constant("kAccumulatorPhases", tables.plane.accumulators);
@@ -225,6 +238,26 @@ KernelRequest kernel_request(const Problem& problem, const TapTables& tables, co
     return {entry + ".cuh", prelude.str(), entry, config.pipeline.shared_bytes};
 }
 
+TileGeometry tile_geometry(const Problem& problem, const Config& config) {
+    const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
+    const auto by = [](int64_t divisor) { return reciprocal(static_cast<uint32_t>(divisor)); };
+    TileGeometry geometry{};
+    geometry.tile_h = narrow(config.tile.h);
+    geometry.tile_w = narrow(config.tile.w);
+    geometry.images = narrow(config.tile.images);
+    geometry.rows = narrow(config.plane.rows);
+    geometry.pitch = narrow(config.plane.pitch);
+    geometry.tail = narrow(config.plane.tail);
+    geometry.plane_pitch = narrow(config.plane.plane_pitch);
+    geometry.by_pitch = by(config.plane.pitch);
+    geometry.by_image = by(config.image_pitch());
+    geometry.raw_rows = narrow(config.input.box_rows);
+    geometry.raw_pitch = narrow(config.input.raw_pitch);
+    geometry.raw_bytes = narrow(config.input.has_planes() ? box_bytes(problem, config) : 0);
+    geometry.warpgroups = narrow(config.products.warpgroups);
+    return geometry;
+}
+
 TensorCoreArguments kernel_arguments(const Problem& problem, const TapTables& tables, const Config& config) {
     const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
     const Extents in = in_extents(problem), out = out_extents(problem);
@@ -240,6 +273,7 @@ TensorCoreArguments kernel_arguments(const Problem& problem, const TapTables& ta
                  narrow(cuts(out_channels(problem), config.tile.channels))};
     const int64_t rest = item_count(problem, tables, config) - config.schedule.whole_items;
     args.shares = {narrow(config.schedule.whole_items), narrow(rest * depth), narrow(config.schedule.share)};
+    if (config.any_size()) args.geometry = tile_geometry(problem, config);
     return args;
 }
 

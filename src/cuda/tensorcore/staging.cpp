@@ -81,9 +81,9 @@ bool takes_whole_planes(const Config& config, const Problem& problem, const TapT
 }
 
 /// Whole rows whose length is no multiple of 16 bytes: those of a tile are contiguous in each channel. Ranges count
-/// images, not slices. In fwd this has not been timed yet.
+/// images, not slices. In fwd, where this has not been timed yet, only kernels for any size take them.
 bool takes_ranges(const Config& config, const Problem& problem, const TapTables& tables) {
-    return !is_fwd(problem) && config.engine == Engine::wgmma && !problem.channels_last() &&
+    return (config.any_size() || !is_fwd(problem)) && config.engine == Engine::wgmma && !problem.channels_last() &&
            config.input.source == Source::global && config.tile.slices == 1 && config.tile.w >= tables.q_count[2];
 }
 
@@ -134,13 +134,13 @@ void set_boxes(Config& config, const Problem& problem, const TapTables& tables) 
     InputStaging& input = config.input;
     input.box_rows = 1;
     input.boxes = 1;
-    if (takes_whole_planes(config, problem, tables)) {
+    if (!config.any_size() && takes_whole_planes(config, problem, tables)) {
         input.source = Source::whole_planes;
         input.box_rows = in_extents(problem)[1];
     } else if (takes_ranges(config, problem, tables)) {
         input.source = Source::ranges;
-    } else if (config.gathered() && input.source == Source::rows && config.tile.w >= tables.q_count[2] &&
-               in_stride(problem)[1] == 1 && in_stride(problem)[2] == 1) {
+    } else if (!config.any_size() && config.gathered() && input.source == Source::rows &&
+               config.tile.w >= tables.q_count[2] && in_stride(problem)[1] == 1 && in_stride(problem)[2] == 1) {
         constexpr int64_t kFewRows = 5; // as many single ones take no longer
         const int64_t most = (kMostBox - 16 / bytes_per_element(problem.dtype)) / in_extents(problem)[2];
         if (most < kFewRows) return;
@@ -275,7 +275,7 @@ bool set_bulk_rows(Config& config, const Problem& problem, const TapTables& tabl
     OutputStore& store = config.store;
     const int64_t row = out_extents(problem)[2] * bytes_per_element(problem.dtype);
     const bool whole_rows = tables.row_sets() == 1 && tile.images == 1 && tile.w >= tables.q_count[2] && row >= 32;
-    if (has_aligned_rows(problem) || config.engine != Engine::wgmma || !whole_rows) return false;
+    if (config.any_size() || has_aligned_rows(problem) || config.engine != Engine::wgmma || !whole_rows) return false;
     if (config.products.warpgroups < kConsumers) return false; // they store together
     store.way = Store::bulk_rows;
     // Rows lie up to 15 bytes behind the start of a channel's bytes, and the channels of a buffer in other banks.
@@ -291,8 +291,9 @@ bool set_bulk_rows(Config& config, const Problem& problem, const TapTables& tabl
 int64_t vector_offset_bytes(const Config& config, const TapTables& tables) {
     constexpr int64_t kOffsetBytes = 8;
     if (!config.gathered() || config.store.passes_shared_memory()) return 0;
-    const int64_t pairs = config.products.m_tiles * config.products.columns / 2;
-    return kConsumers * tables.row_sets() * pairs * kOffsetBytes;
+    const int64_t positions = config.products.m_tiles * config.products.columns;
+    return kConsumers * tables.row_sets() * (config.store.way == Store::voxels ? positions : positions / 2) *
+           kOffsetBytes;
 }
 
 } // namespace tconv3d::cuda::tensorcore

@@ -41,22 +41,29 @@ __device__ __forceinline__ void clear_spare_cores(const Pipeline& pipe) {
 constexpr int kFirstRow = kWholeRows ? kShiftMinH * kInStrideH : 0;
 constexpr int kFirstColumn = kWholeRows ? kShiftMinW * kInStrideW : 0;
 constexpr int kRawElementBytes = 16 / kRawAlign;
-constexpr int kRawImageBytes = kStageChannels * kRawPitch * (kSource == Source::rows ? kBoxRows : 1) * kRawElementBytes;
+
+__device__ __forceinline__ int raw_image_bytes(const Geometry& geometry) {
+    return kStageChannels * geometry.raw_pitch() * (kSource == Source::rows ? kBoxRows : 1) * kRawElementBytes;
+}
 
 /// A row of the input, of all channels of a stage.
 struct RawLine {
+    const Geometry& geometry;
     int image, row;
     PlaneElement<kInStrideH> h;
-    __device__ __forceinline__ explicit RawLine(uint32_t line)
-        : image(kImages == 1 ? 0 : line / kBoxRows), row(line - image * kBoxRows), h(kInPlaneH, row - kFirstRow) {}
-    __device__ __forceinline__ bool exists() const { return h.below(kPlaneRows); }
+    __device__ __forceinline__ RawLine(const Geometry& of, uint32_t line)
+        : geometry(of), image(kImages == 1 ? 0 : line / kBoxRows), row(line - image * kBoxRows),
+          h(kInPlaneH, row - kFirstRow) {}
+    __device__ __forceinline__ bool exists() const { return h.below(geometry.rows()); }
     /// The position at which it begins, without the place of its input planes along W.
     __device__ __forceinline__ int position() const {
-        return image * kImagePitch + h.place * (kInPlanesW * kInPlanePitch) + static_cast<int>(h.position) * kRowPitch;
+        return image * geometry.image_pitch() + h.place * (kInPlanesW * geometry.plane_pitch()) +
+               static_cast<int>(h.position) * geometry.row_pitch();
     }
     /// Where its first channel begins.
     __device__ __forceinline__ int bytes() const {
-        return image * kRawImageBytes + row * (kWholeRows ? kInW : kStageChannels * kRawPitch) * kRawElementBytes;
+        return image * raw_image_bytes(geometry) +
+               row * (kWholeRows ? kInW : kStageChannels * kRawPitch) * kRawElementBytes;
     }
 };
 
@@ -97,11 +104,12 @@ __device__ __forceinline__ void take_halves_apart(const InputWalk& walk, uint32_
     constexpr int kUnrolled = kLoads <= 16 ? kLoads : 1; // more would be long code
     const int lane = thread % 32;
     const LaneElements elements(walk.item(), lane);
+    const Geometry geometry(walk.args);
     to += elements.position() * 16 + lane % 4 * 4;
     raw += ((lane / 8 % kCoresAtOnce * 8 + lane % 8) * kRawPitch + lane / 8 / kCoresAtOnce * 8) * 2;
 #pragma unroll 1
     for (int i = thread / 32; i < kImages * kBoxRows; i += kRearrangingWarps) {
-        const RawLine line(i);
+        const RawLine line(geometry, i);
         if (!line.exists()) continue;
 #pragma unroll
         for (int core = 0; core < kPowerCores; core += kCoresAtOnce) {
@@ -131,28 +139,39 @@ __device__ __forceinline__ void take_halves_apart(const InputWalk& walk, uint32_
 // A lane takes an element of a row, in all channels. Where it lies and where it belongs is the same for all stages of a
 // work item: each thread keeps this of its elements in a table in shared memory, which no other thread reads.
 
-constexpr int kTurns = kRanges ? kImages : 1; // the ranges of each image begin at other elements of 16 bytes
-constexpr int kElementColumns = kWholeRows ? kInW : kRawColumns;
-constexpr int kElements = kTakesElementsApart ? kImages / kTurns * kBoxRows * kElementColumns : 0;
 constexpr uint32_t kNoElement = 0xffffffff;                                            // an entry of what no tap reads
 constexpr bool kAllElements = !kWholeRows && kStagedPlanes == kInStrideH * kInStrideW; // which there are none of
 
+/// Elements of a row of a raw stage, and those that the table is for: of one image where the ranges of each begin at
+/// other elements of 16 bytes, and all images take turns.
+__device__ __forceinline__ int element_columns(const Geometry& geometry) {
+    return kWholeRows ? kInW : (geometry.pitch() - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1;
+}
+__device__ __forceinline__ int element_turns(const Geometry& geometry) {
+    return kRanges ? geometry.images() : 1;
+}
+__device__ __forceinline__ int element_count(const Geometry& geometry) {
+    return geometry.images() / element_turns(geometry) * geometry.raw_rows() * element_columns(geometry);
+}
+
 /// An entry: 16 bits of elements of a channel before it, and 16 bits of its position in the stage.
 __device__ __forceinline__ uint32_t element_entry(const InputWalk& walk, const InputRows& rows, uint32_t element) {
-    const RawLine line(element / kElementColumns);
-    const int column = element % kElementColumns;
+    const Geometry geometry(walk.args);
+    const uint32_t columns = element_columns(geometry);
+    const RawLine line(geometry, element / columns);
+    const int column = element % columns;
     const PlaneElement<kInStrideW> w(kInPlaneW, column - kFirstColumn);
-    if (!line.exists() || !w.below(kPitch)) return kNoElement;
+    if (!line.exists() || !w.below(geometry.pitch())) return kNoElement;
     uint32_t from;
     if constexpr (kRanges) {
         const int at_h = first_row(walk.item()) + line.row, at_w = first_column(walk.item()) + column;
         const int in_w = walk.args.in_extents.w;
         const bool inside = at_h >= rows.begin && at_h < rows.end && at_w >= 0 && at_w < in_w;
-        from = inside ? (at_h - rows.begin) * in_w + at_w : kRawZeros;
+        from = inside ? (at_h - rows.begin) * in_w + at_w : raw_zeros(geometry);
     } else {
         from = line.bytes() / kRawElementBytes + column + (kWholeRows ? 0 : raw_shift(walk.item()));
     }
-    return from << 16 | (line.position() + w.place * kInPlanePitch + w.position);
+    return from << 16 | (line.position() + w.place * geometry.plane_pitch() + w.position);
 }
 
 /// The entries of a thread, of the work item that it was at last.
@@ -166,7 +185,8 @@ public:
         q_h_ = item.q_h;
         q_w_ = item.q_w;
 #pragma unroll 1
-        for (int i = thread; i < kElements; i += kRearrangingThreads)
+        const int elements = element_count(Geometry(walk.args));
+        for (int i = thread; i < elements; i += kRearrangingThreads)
             ptx::store_shared(table_ + (i - thread) * 4, element_entry(walk, rows, i));
     }
     __device__ __forceinline__ uint32_t entry(int turn) const {
@@ -181,13 +201,17 @@ private:
 /// Where the first core matrix' channels begin in a raw stage; those of the next one are a constant distance behind.
 struct RawChannels {
     uint32_t at[kCoreChannels];
+    int core_bytes; // from one core matrix to the next
     __device__ __forceinline__ RawChannels(const InputWalk& walk, const InputRows& rows, uint32_t raw, int image) {
+        const Geometry geometry(walk.args);
+        core_bytes = kCoreChannels * geometry.raw_pitch() * kRawElementBytes;
 #pragma unroll
-        for (int c = 0; c < kCoreChannels; ++c) at[c] = raw + c * kRawPitch * kRawElementBytes;
+        for (int c = 0; c < kCoreChannels; ++c) at[c] = raw + c * geometry.raw_pitch() * kRawElementBytes;
         if constexpr (kRanges) {
             const RangeShifts shifts(walk, rows, image);
 #pragma unroll
-            for (int c = 0; c < kCoreChannels; ++c) at[c] += image * kRawImageBytes + shifts.of[c] * kRawElementBytes;
+            for (int c = 0; c < kCoreChannels; ++c)
+                at[c] += image * raw_image_bytes(geometry) + shifts.of[c] * kRawElementBytes;
         }
     }
 };
@@ -200,7 +224,7 @@ __device__ __forceinline__ CoreRow row_of_element(const RawChannels& channels, u
     using Element = typename Unsigned<kRawElementBytes>::Type;
     return make_row([&](int c) -> uint32_t {
         Element element;
-        ptx::load_shared(element, channels.at[c] + bytes + core * (kCoreChannels * kRawPitch * kRawElementBytes));
+        ptx::load_shared(element, channels.at[c] + bytes + core * channels.core_bytes);
         return !kLacksChannels || c < count ? static_cast<uint32_t>(element) : 0u;
     });
 }
@@ -210,21 +234,23 @@ __device__ __forceinline__ void take_elements_apart(const InputWalk& walk, Eleme
                                                     uint32_t raw, int thread) {
     constexpr int kMostAtOnce = kWordChannels == 2 || kParts == 2 ? 2 : 4; // as registers allow
     constexpr int kAtOnce = kFilledCores < kMostAtOnce ? kFilledCores : kMostAtOnce;
+    const Geometry geometry(walk.args);
     const InputRows rows(walk);
+    const int elements = element_count(geometry);
     const int left = kInChannels - walk.chunk() * kStageChannels; // channels from the stage's first on
     table.enter(walk, rows, thread);
 #pragma unroll 1
-    for (int image = 0; image < kTurns; ++image) {
+    for (int image = 0; image < element_turns(geometry); ++image) {
         const RawChannels channels(walk, rows, raw, image);
-        const bool exists = !kRanges || kImages == 1 || walk.item().n + image < walk.args.batch;
-        uint32_t next = thread < kElements ? table.entry(0) : kNoElement;
+        const bool exists = !kRanges || geometry.images() == 1 || walk.item().n + image < walk.args.batch;
+        uint32_t next = thread < elements ? table.entry(0) : kNoElement;
 #pragma unroll 1
-        for (int i = thread, turn = 1; i < kElements; i += kRearrangingThreads, ++turn) {
+        for (int i = thread, turn = 1; i < elements; i += kRearrangingThreads, ++turn) {
             const uint32_t entry = next;
-            if (i + kRearrangingThreads < kElements) next = table.entry(turn);
+            if (i + kRearrangingThreads < elements) next = table.entry(turn);
             if (!kAllElements && entry == kNoElement) continue;
-            const uint32_t from = (exists ? entry >> 16 : kRawZeros) * kRawElementBytes;
-            const uint32_t position_to = to + ((entry & 0xffff) + image * kImagePitch) * 16;
+            const uint32_t from = (exists ? entry >> 16 : raw_zeros(geometry)) * kRawElementBytes;
+            const uint32_t position_to = to + ((entry & 0xffff) + image * geometry.image_pitch()) * 16;
 #pragma unroll 1
             for (int core = 0; core < kFilledCores; core += kAtOnce) {
                 CoreRow found[kAtOnce];

@@ -13,23 +13,28 @@ constexpr int kRangeElementBytes = 16 / kRawAlign;
 
 /// The elements behind a channel's range: zeros, which stand for what lies outside of the input. As many as 16 bytes
 /// hold, since ranges begin at any of these.
-constexpr int kRawZeros = kRawPitch - kRawAlign;
+__device__ __forceinline__ int raw_zeros(const Geometry& geometry) {
+    return geometry.raw_pitch() - kRawAlign;
+}
 
 /// Puts them there, in all raw stages.
 __device__ __forceinline__ void clear_raw_zeros(const Pipeline& pipe) {
-    constexpr int kBoxes = kImages * kStageChannels, kBoxBytes = kRawPitch * kRangeElementBytes;
+    const Geometry& geometry = pipe.geometry;
+    const int boxes = geometry.images() * kStageChannels, box_bytes = geometry.raw_pitch() * kRangeElementBytes;
     const uint32_t zeros[4] = {};
 #pragma unroll 1
-    for (int i = threadIdx.x; i < kRawStages * kBoxes; i += kThreads)
-        ptx::store_shared(
-            pipe.raw.data + i / kBoxes * kRawBytes + i % kBoxes * kBoxBytes + kRawZeros * kRangeElementBytes, zeros);
+    for (int i = threadIdx.x; i < kRawStages * boxes; i += kThreads)
+        ptx::store_shared(pipe.raw.data + i / boxes * kRawBytes + i % boxes * box_bytes +
+                              raw_zeros(geometry) * kRangeElementBytes,
+                          zeros);
 }
 
 /// The rows of a stage that the input has.
 struct InputRows {
     int begin, end;
     __device__ __forceinline__ explicit InputRows(const InputWalk& walk)
-        : begin(max(first_row(walk.item()), 0)), end(min(first_row(walk.item()) + kBoxRows, walk.args.in_extents.h)) {}
+        : begin(max(first_row(walk.item()), 0)),
+          end(min(first_row(walk.item()) + Geometry(walk.args).raw_rows(), walk.args.in_extents.h)) {}
 };
 
 /// The first element of these rows in a channel of the stage. Its remainder modulo 16 bytes is right even where it
@@ -84,7 +89,8 @@ __device__ __forceinline__ int sum_of_warp(int value) {
 
 /// The lanes of a warp share the copies. How many bytes come depends on where each range begins.
 __device__ __forceinline__ void copy_ranges(const TensorCoreArguments& args, const Pipeline& pipe, int lane) {
-    constexpr int kBoxes = kImages * kStageChannels, kBoxBytes = kRawPitch * kRangeElementBytes;
+    const Geometry& geometry = pipe.geometry;
+    const int boxes = geometry.images() * kStageChannels, box_bytes = geometry.raw_pitch() * kRangeElementBytes;
     int s = 0;
 #pragma unroll 1
     for (InputWalk walk(args); walk.next(); ++s) {
@@ -92,18 +98,18 @@ __device__ __forceinline__ void copy_ranges(const TensorCoreArguments& args, con
         const uint32_t to = pipe.raw.at(s), full = pipe.raw.full(s);
         int bytes = 0;
         pipe.raw.wait_empty(s);
-        for (int box = lane; box < kBoxes; box += 32) {
+        for (int box = lane; box < boxes; box += 32) {
             const RangeCopy copy(walk, rows, box);
-            copy.copy_rest(to + box * kBoxBytes);
+            copy.copy_rest(to + box * box_bytes);
             bytes += copy.bytes;
         }
         bytes = sum_of_warp(bytes);
         __syncwarp(); // all lanes have stored what comes one by one
         if (lane == 0) ptx::barrier_arrive_expect(full, bytes);
         __syncwarp();
-        for (int box = lane; box < kBoxes; box += 32) {
+        for (int box = lane; box < boxes; box += 32) {
             const RangeCopy copy(walk, rows, box);
-            if (copy.bytes > 0) ptx::copy_bulk(to + box * kBoxBytes, copy.from, copy.bytes, full);
+            if (copy.bytes > 0) ptx::copy_bulk(to + box * box_bytes, copy.from, copy.bytes, full);
         }
     }
 }

@@ -14,7 +14,11 @@ namespace {
 // planes lie in it as in the input; each goes to the staged plane of its own.
 
 constexpr bool kRowBoxes = kSource == Source::whole_rows;
-constexpr int kRawRows = kImages * (kWholeRows ? kPlaneBoxes : kBoxRows);
+
+/// Raw rows of a stage.
+__device__ __forceinline__ int all_raw_rows(const Geometry& geometry) {
+    return geometry.images() * (kWholeRows ? kPlaneBoxes : geometry.raw_rows());
+}
 
 /// Whether a voxel of a tile is one of the input, where rows come whole: their halo does not come with them.
 __device__ __forceinline__ bool in_whole_plane(const Voxel& voxel, int plane) {
@@ -28,7 +32,7 @@ __device__ __forceinline__ bool in_whole_plane(const Voxel& voxel, int plane) {
 struct RawElement {
     int position;
     bool exists;
-    __device__ __forceinline__ RawElement(int eight, int element, int shift) {
+    __device__ __forceinline__ RawElement(const Geometry& geometry, int eight, int element, int shift) {
         if constexpr (kDeinterleaves) {
             const int at = eight * 8 + element;
             const PlaneElement<kInStrideW> w(kInPlaneW, kWholeRows ? at % kInW - kShiftMinW * kInStrideW : at - shift);
@@ -46,18 +50,20 @@ struct RawElement {
             exists = h >= 0 && h < (kRowBoxes ? kBoxRows : kPlaneRows) && w >= 0 && w < kPitch;
         } else {
             position = eight * 8 + element - shift; // fewer than 8 to the left
-            exists = (eight > 0 || position >= 0) && (eight * 8 + 7 < kPitch || position < kPitch);
+            exists =
+                (eight > 0 || position >= 0) && ((!kAnySize && eight * 8 + 7 < kPitch) || position < geometry.pitch());
         }
     }
 };
 
 /// The position at which a raw row begins, without the place of its input planes along W; -1 where no tap reads it.
-__device__ __forceinline__ int raw_row_position(int row) {
+__device__ __forceinline__ int raw_row_position(const Geometry& geometry, int row) {
     if constexpr (kRowBoxes) return row / kPlaneBoxes * kImagePitch + row % kPlaneBoxes * (kBoxRows * kRowPitch);
     if constexpr (kWholeRows) return row * kImagePitch;
-    const PlaneElement<kInStrideH> h(kInPlaneH, row % kBoxRows);
+    const int rows = geometry.raw_rows();
+    const PlaneElement<kInStrideH> h(kInPlaneH, row % rows);
     if (h.place < 0) return -1;
-    return row / kBoxRows * kImagePitch + h.place * (kInPlanesW * kInPlanePitch) + h.position * kPitch;
+    return row / rows * geometry.image_pitch() + h.place * (kInPlanesW * kInPlanePitch) + h.position * geometry.pitch();
 }
 
 /// Planes of 16-bit elements. Eight elements of eight channels are a matrix, whose columns are rows of core matrices:
@@ -68,61 +74,66 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
     constexpr int kEightsAtOnce = 4 / kSteps, kLoadsAtOnce = kDeinterleaves ? 2 : 4;
     constexpr int kRowEights = kWholeRows ? (kBoxRows * kInW + 7) / 8 : (kRawColumns + 2 * 7) / 8;
     constexpr int kLoads = (kRowEights + kEightsAtOnce - 1) / kEightsAtOnce;
+    const Geometry geometry(walk.args);
+    const int row_eights = kAnySize ? (geometry.pitch() + 2 * 7) / 8 : kRowEights;
+    const int loads = kAnySize ? (row_eights + kEightsAtOnce - 1) / kEightsAtOnce : kLoads;
+    const int raw_pitch = geometry.raw_pitch(), pitch = geometry.pitch();
     constexpr int kPairs = kRearrangingWarps / 2;
     constexpr bool kSharesLoads = kPairs > 1 && kWholeRows;
     constexpr int kRowStep = kSharesLoads ? 1 : kPairs, kLoadStep = kLoadsAtOnce * (kSharesLoads ? kPairs : 1);
-    constexpr int kUnrolled = kDeinterleaves || kSharesLoads ? 1 : kLoads;
+    constexpr int kUnrolled = kDeinterleaves || kSharesLoads || kAnySize ? 1 : kLoads;
     constexpr bool kComputesRows = kDeinterleaves || kPairs > 1; // where each row goes
     const int shift = raw_shift(walk.item()), lane = thread % 32, plane = thread / 32 % 2 * kSteps;
     const int pair = kPairs == 1 ? 0 : thread / 64;
     const int first = kSharesLoads ? 0 : pair, first_load = kSharesLoads ? pair * kLoadsAtOnce : 0;
-    uint32_t from = raw + ((plane * 8 + lane % (8 * kSteps)) * kRawPitch + lane / (8 * kSteps) * 8) * 2;
-    from += first * (kStageChannels * kRawPitch * 2);
+    uint32_t from = raw + ((plane * 8 + lane % (8 * kSteps)) * raw_pitch + lane / (8 * kSteps) * 8) * 2;
+    from += first * (kStageChannels * raw_pitch * 2);
     to += plane * kPlaneBytes + lane % 4 * 4;
 #pragma unroll 1
-    for (int row = first; row < kRawRows; row += kRowStep) {
+    for (int row = first; row < all_raw_rows(geometry); row += kRowStep) {
         // The last box of a plane may have rows that the plane does not need.
         const int end = kRowBoxes ? (kPlaneRows - row % kPlaneBoxes * kBoxRows) * kRowPitch : 0;
-        const int begins = kComputesRows ? raw_row_position(row) : 0;
+        const int begins = kComputesRows ? raw_row_position(geometry, row) : 0;
 #pragma unroll kUnrolled
-        for (int begin = first_load; begin < kLoads; begin += kLoadStep) {
+        for (int begin = first_load; begin < loads; begin += kLoadStep) {
             uint32_t words[kLoadsAtOnce][4];
 #pragma unroll
             for (int i = 0; i < kLoadsAtOnce; ++i)
-                if (begin + i < kLoads)
-                    ptx::load_matrices_transposed(words[i], from + (begin + i) * kEightsAtOnce * 16);
+                if (begin + i < loads) ptx::load_matrices_transposed(words[i], from + (begin + i) * kEightsAtOnce * 16);
 #pragma unroll
             for (int i = 0; i < 4 * kLoadsAtOnce; ++i) {
                 const int eight = (begin + i / 4) * kEightsAtOnce + i % 4 / kSteps;
-                if (eight >= kRowEights) continue;
-                const RawElement at(eight, lane / 4, shift);
+                if (eight >= row_eights) continue;
+                const RawElement at(geometry, eight, lane / 4, shift);
                 if (at.exists && (!kRowBoxes || at.position < end) && begins >= 0)
                     ptx::store_shared(to + i % kSteps * kPlaneBytes + (begins + at.position) * 16, words[i / 4][i % 4]);
             }
         }
-        from += kRowStep * (kStageChannels * kRawPitch * 2);
+        from += kRowStep * (kStageChannels * raw_pitch * 2);
         if constexpr (kComputesRows) continue;
         if constexpr (kRowBoxes) {
             constexpr int kBox = kBoxRows * kRowPitch;
             to += (row % kPlaneBoxes + 1 < kPlaneBoxes ? kBox : kImagePitch - (kPlaneBoxes - 1) * kBox) * 16;
         } else {
-            to += (kWholeRows ? kImagePitch : kPitch) * 16;
+            to += (kWholeRows ? kImagePitch : pitch) * 16;
         }
     }
 }
 
 /// One position of four fp32 channels, of rows that are not de-interleaved.
-__device__ __forceinline__ CoreRow row_from_planes(uint32_t raw, const Voxel& voxel, int core, int shift) {
-    int row = voxel.image * kBoxRows + voxel.row, column = voxel.column + shift;
+__device__ __forceinline__ CoreRow row_from_planes(const Geometry& geometry, uint32_t raw, const Voxel& voxel, int core,
+                                                   int shift) {
+    int row = voxel.image * geometry.raw_rows() + voxel.row, column = voxel.column + shift;
     if constexpr (kWholeRows) {
         const int h = kRowBoxes ? voxel.row % kBoxRows : voxel.row + kShiftMinH;
         row = voxel.image * kPlaneBoxes + (kRowBoxes ? voxel.row / kBoxRows : 0);
         column = h * kInW + voxel.column + kShiftMinW;
     }
-    const uint32_t from = raw + ((row * kStageChannels + core * 4) * kRawPitch + column) * 4;
+    const int raw_pitch = geometry.raw_pitch();
+    const uint32_t from = raw + ((row * kStageChannels + core * 4) * raw_pitch + column) * 4;
     CoreRow found;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) found.words[i] = ptx::load_shared(from + i * kRawPitch * 4);
+    for (int i = 0; i < 4; ++i) found.words[i] = ptx::load_shared(from + i * raw_pitch * 4);
     return found;
 }
 
@@ -130,20 +141,21 @@ __device__ __forceinline__ CoreRow row_from_planes(uint32_t raw, const Voxel& vo
 /// the first store.
 __device__ __forceinline__ void rearrange_floats(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
     constexpr int kAtOnce = kSteps == 1 || kParts == 2 ? 2 : 4;
-    const int shift = raw_shift(walk.item());
+    const Geometry geometry(walk.args);
+    const int shift = raw_shift(walk.item()), loaded = geometry.loaded();
 #pragma unroll 1
-    for (int i = thread; i < kStagedPlanes * kLoaded; i += kRearrangingThreads) {
-        const StagedPosition staged(i, kLoaded);
-        const Voxel voxel = voxel_at(staged.of_plane);
+    for (int i = thread; i < kStagedPlanes * loaded; i += kRearrangingThreads) {
+        const StagedPosition staged(i, loaded);
+        const Voxel voxel = voxel_at(geometry, staged.of_plane);
         if (kWholeRows && !in_whole_plane(voxel, staged.plane)) continue;
 #pragma unroll 1
         for (int core = 0; core < 2 * kSteps; core += kAtOnce) {
-            const int at = core * kPlaneBytes + staged.position() * 16;
+            const int at = core * kPlaneBytes + staged.position(geometry) * 16;
             CoreRow rows[kAtOnce];
 #pragma unroll
             for (int j = 0; j < kAtOnce; ++j) {
                 if constexpr (kHasPlanes) {
-                    rows[j] = row_from_planes(raw, voxel, core + j, shift);
+                    rows[j] = row_from_planes(geometry, raw, voxel, core + j, shift);
                 } else {
                     ptx::load_shared(rows[j].words, raw + at + j * kPlaneBytes);
                 }
@@ -165,8 +177,8 @@ __device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const 
     const int h = first_row(walk.item()) + voxel.row * kInStrideH + plane_row(plane);
     const int w = first_column(walk.item()) + voxel.column * kInStrideW + plane_column(plane);
     const int channel = walk.chunk() * kSteps * kChannelStep + core * 4 * kWordChannels;
-    const bool inside =
-        voxel.image < kImages && n < args.batch && h >= 0 && h < args.in_extents.h && w >= 0 && w < args.in_extents.w;
+    const bool inside = voxel.image < Geometry(args).images() && n < args.batch && h >= 0 && h < args.in_extents.h &&
+                        w >= 0 && w < args.in_extents.w;
     const int64_t area = static_cast<int64_t>(args.in_extents.h) * args.in_extents.w;
     const int64_t volume = area * args.in_extents.d * kSlices;
     const int64_t place = d * area + static_cast<int64_t>(h) * args.in_extents.w + w;
@@ -184,12 +196,15 @@ __device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const 
 
 /// Small planes have fewer positions than there are lanes, but several core matrices.
 __device__ __forceinline__ void rearrange_global(const InputWalk& walk, uint32_t to, int thread) {
+    const Geometry geometry(walk.args);
+    const int loaded = geometry.loaded(), positions = loaded * kStagedPlanes;
 #pragma unroll 1
-    for (int i = thread; i < kLoaded * kStagedPlanes * 2 * kSteps; i += kRearrangingThreads) {
-        const StagedPosition staged(i % (kLoaded * kStagedPlanes), kLoaded);
-        const int core = i / (kLoaded * kStagedPlanes);
-        store_core_row(to + core * kPlaneBytes + staged.position() * 16,
-                       row_from_global(walk, voxel_at(staged.of_plane), staged.plane, core));
+    for (int core = 0, position = thread;; position += kRearrangingThreads) {
+        for (; position >= positions; position -= positions)
+            if (++core == 2 * kSteps) return;
+        const StagedPosition staged(position, loaded);
+        store_core_row(to + core * kPlaneBytes + staged.position(geometry) * 16,
+                       row_from_global(walk, voxel_at(geometry, staged.of_plane), staged.plane, core));
     }
 }
 

@@ -18,7 +18,7 @@ __device__ __forceinline__ int first_row(const Item& item) {
 /// Columns by which the box of a plane begins early, since TMA wants the start of a row on 16 bytes. Where tiles are
 /// aligned it is the same number for all.
 __device__ __forceinline__ int raw_shift(const Item& item) {
-    const int start = kTileW * kInStrideW % kRawAlign == 0 ? 0 : item.q_w;
+    const int start = !kAnySize && kTileW * kInStrideW % kRawAlign == 0 ? 0 : item.q_w;
     return ((start + kShiftMinW) * kInStrideW) & (kRawAlign - 1);
 }
 
@@ -29,6 +29,7 @@ __device__ __forceinline__ int raw_column(const Item& item) {
 __device__ __forceinline__ void copy_boxes(const InputWalk& walk, const ptx::TensorMap& map, uint32_t to,
                                            uint32_t barrier, int lane) {
     const Item& item = walk.item();
+    const Geometry geometry(walk.args);
     const int channel = walk.chunk() * kSteps * kChannelStep, row = first_row(item), slice = depth_of(walk.slice());
     if constexpr (kSource == Source::whole_rows) {
         constexpr int kBoxBytes = kRawBoxBytes / (kImages * kPlaneBoxes);
@@ -47,10 +48,11 @@ __device__ __forceinline__ void copy_boxes(const InputWalk& walk, const ptx::Ten
     } else {
         // All channels of a stage at once, or those of one core matrix.
         constexpr int kBoxes = kSwizzled ? 1 : 2 * kSteps, kBoxChannels = 4 * kWordChannels;
-        for (int box = lane; box < kBoxes * kImages * kStagedPlanes; box += 32) {
-            const int core = box % kBoxes, image = box / kBoxes % kImages, plane = box / (kBoxes * kImages);
+        const int images = geometry.images();
+        for (int box = lane; box < kBoxes * images * kStagedPlanes; box += 32) {
+            const int core = box % kBoxes, image = box / kBoxes % images, plane = box / (kBoxes * images);
             if (item.n + image >= walk.args.batch) continue;
-            const int position = plane * kInPlanePitch + image * kImagePitch;
+            const int position = plane * geometry.plane_pitch() + image * geometry.image_pitch();
             ptx::copy_box(to + core * kPlaneBytes + position * kPositionBytes, map,
                           (item.n + image) * walk.args.in_extents.d + slice, row + plane_row(plane),
                           first_column(item) + plane_column(plane), item.group, channel + core * kBoxChannels, barrier);
@@ -60,9 +62,10 @@ __device__ __forceinline__ void copy_boxes(const InputWalk& walk, const ptx::Ten
 
 /// Bytes that copy_boxes brings.
 __device__ __forceinline__ int box_bytes(const InputWalk& walk) {
-    if constexpr (kHasPlanes) return kRawBoxBytes;
-    const int images = kInterleaved ? kImages : min(kImages, walk.args.batch - walk.item().n);
-    return kStagedPlanes * images * 2 * kSteps * (kPlaneRows * kPitch * 16);
+    const Geometry geometry(walk.args);
+    if constexpr (kHasPlanes) return geometry.raw_bytes();
+    const int images = kInterleaved ? kImages : min(geometry.images(), walk.args.batch - walk.item().n);
+    return kStagedPlanes * images * 2 * kSteps * (geometry.rows() * geometry.pitch() * 16);
 }
 
 __device__ __forceinline__ void copy_input(const TensorCoreArguments& args, const ptx::TensorMap& map,

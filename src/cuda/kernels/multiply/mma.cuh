@@ -37,11 +37,13 @@ __device__ __forceinline__ int block_bytes(int block) {
 
 /// A product. Two blocks of 8 columns at a time: their four core matrices are one load.
 template <int Group, int Product>
-__device__ __forceinline__ void multiply_product(Accumulators& acc, uint32_t in, uint32_t weights) {
+__device__ __forceinline__ void multiply_product(Accumulators& acc, const Geometry& geometry, uint32_t in,
+                                                 uint32_t weights) {
     constexpr int kBlocks = kProductCount[Product] * (kColumns / 8), kFirst = kProductFirst[Product] * (kColumns / 2);
     uint32_t a[kParts][kMTiles][4];
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) load_rows(a[part], in + part * kPartBytes, kProductShift[Product]);
+    for (int part = 0; part < kParts; ++part)
+        load_rows(a[part], in + part * kPartBytes, product_shift(geometry, Product));
 #pragma unroll
     for (int block = 0; block < kBlocks; block += 2) {
         // The last block may have no neighbour, and is loaded twice.
@@ -68,18 +70,21 @@ __device__ __forceinline__ void multiply_product(Accumulators& acc, uint32_t in,
 
 /// The products of a group from one on. As a loop they would be too much to be unrolled.
 template <int Group, int Product>
-__device__ __forceinline__ void multiply_products(Accumulators& acc, uint32_t in, uint32_t weights) {
+__device__ __forceinline__ void multiply_products(Accumulators& acc, const Geometry& geometry, uint32_t in,
+                                                  uint32_t weights) {
     if constexpr (Product < kGroupProduct[Group + 1]) {
-        multiply_product<Group, Product>(acc, in, weights + (kProductTap[Product] - kGroupTap[Group]) * kTapBytes);
-        multiply_products<Group, Product + 1>(acc, in, weights);
+        multiply_product<Group, Product>(acc, geometry, in,
+                                         weights + (kProductTap[Product] - kGroupTap[Group]) * kTapBytes);
+        multiply_products<Group, Product + 1>(acc, geometry, in, weights);
     }
 }
 
 template <int Group>
-__device__ __forceinline__ void multiply_by_mma(Accumulators& acc, uint32_t in, uint32_t weights) {
+__device__ __forceinline__ void multiply_by_mma(Accumulators& acc, const Geometry& geometry, uint32_t in,
+                                                uint32_t weights) {
 #pragma unroll 1
     for (int step = 0; step < kSummedSteps; ++step) {
-        multiply_products<Group, kGroupProduct[Group]>(acc, in + step * kStepBytes,
+        multiply_products<Group, kGroupProduct[Group]>(acc, geometry, in + step * kStepBytes,
                                                        weights + step * weight_step_bytes(Group));
     }
 }

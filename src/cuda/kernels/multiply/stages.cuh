@@ -10,11 +10,12 @@ namespace {
 
 /// kSummedSteps k steps from where `in` and `weights` begin.
 template <int Group>
-__device__ __forceinline__ void multiply_group(Accumulators& acc, uint32_t in, uint32_t weights) {
+__device__ __forceinline__ void multiply_group(Accumulators& acc, const Geometry& geometry, uint32_t in,
+                                               uint32_t weights) {
     if constexpr (kWgmma) {
-        multiply_by_wgmma<Group>(acc, in, weights);
+        multiply_by_wgmma<Group>(acc, geometry, in, weights);
     } else {
-        multiply_by_mma<Group>(acc, in, weights);
+        multiply_by_mma<Group>(acc, geometry, in, weights);
     }
 }
 
@@ -48,7 +49,8 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
     if constexpr (kPass < kSetPass[Set + 1]) {
         wait_weights(pipe, w);
         if constexpr (Index + 1 == (kSetPass[Set + 1] - kSetPass[Set]) * kTapGroups) loaded();
-        multiply_group<Index % kTapGroups>(acc, pipe.in.at(s) + kPassShift[kPass] * kPositionBytes, pipe.weights.at(w));
+        const uint32_t in = pipe.in.at(s) + pass_shift(pipe.geometry, kPass) * kPositionBytes;
+        multiply_group<Index % kTapGroups>(acc, pipe.geometry, in, pipe.weights.at(w));
         wait_products<1>();
         if (Index > 0 || !first) release_weights(pipe, pipe.weights.before(w));
         if (Index == 0 && !first && !kRetainsSlices) release(pipe.in.empty(s - 1));
@@ -68,7 +70,8 @@ __device__ __forceinline__ void multiply_pass_rounded(Accumulators& acc, Accumul
 #pragma unroll 1
         for (int step = 0; step < kSteps; step += kSummedSteps) {
             if constexpr (!kWgmma) clear(group);
-            multiply_group<Group>(group, in + step * kStepBytes, pipe.weights.at(w) + step * weight_step_bytes(Group));
+            multiply_group<Group>(group, pipe.geometry, in + step * kStepBytes,
+                                  pipe.weights.at(w) + step * weight_step_bytes(Group));
             wait_products<0>();
             if (step + kSummedSteps == kSteps) release_weights(pipe, w);
             add<Group>(acc, group);
@@ -84,7 +87,7 @@ __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, const 
     const int first = item.first_pass(), passes = item.passes();
 #pragma unroll 1
     for (int pass = first; pass < first + passes; ++pass)
-        multiply_pass_rounded<0>(acc, group, pipe, pipe.in.at(s) + table_entry(kPassShift, pass) * kPositionBytes, w);
+        multiply_pass_rounded<0>(acc, group, pipe, pipe.in.at(s) + pass_shift(pipe.geometry, pass) * kPositionBytes, w);
     release(pipe.in.empty(s));
 }
 

@@ -40,8 +40,6 @@ constexpr int kStageBytes = kParts * kPartBytes;
 constexpr int kPositionBytes = kSwizzled ? kSteps * 32 : 16; // from a position to the next
 constexpr int kStepBytes = kSwizzled ? 32 : 2 * kPlaneBytes; // from a k step to the next
 constexpr bool kInterleaved = kImagePitch < kRowPitch;       // a row of each image in turn
-constexpr int kItemImages = kImages / kSlices;               // of the batch in a work item
-constexpr int kLoaded = kImages * kPlaneRows * kPitch;       // positions of an input plane
 
 /// Entries of a table.
 template <int Count>
@@ -56,8 +54,6 @@ constexpr int kStagedPlanes = count_of(kInPlaneH) * kInPlanesW; // of a stage
 constexpr bool kDeinterleaves = kInStrideH * kInStrideW > 1;
 constexpr int kRawColumns = (kPitch - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1; // of a row that is cut
 constexpr bool kTakesElementsApart = kRanges || (kHasPlanes && kDeinterleaves && kWordChannels == 1);
-constexpr int kElementTableBytes =
-    kTakesElementsApart ? element_table_bytes(kRanges ? 1 : kImages, kBoxRows, kWholeRows ? kInW : kRawColumns) : 0;
 
 /// A row of a core matrix: the 16 bytes of a position, or of a row of weights.
 struct alignas(16) CoreRow {

@@ -1,7 +1,7 @@
 #pragma once
 
 // Work items: what a CTA does, and in which order.
-#include "schedule/constants.cuh"
+#include "schedule/geometry.cuh"
 
 namespace {
 
@@ -48,16 +48,18 @@ __device__ __forceinline__ void set_channels(Item& item, const TensorCoreArgumen
 
 /// Items that follow one another share what they read: the input, or the weights where a CTA packs them.
 __device__ __forceinline__ Item item_at(const TensorCoreArguments& args, int index) {
+    const Geometry geometry(args);
     Item item;
     if constexpr (!kOwnWeights) set_channels(item, args, index);
-    item.q_w = divide(index, args.grid.tiles_w) * kTileW;
-    item.q_h = divide(index, args.grid.tiles_h) * kTileH;
+    item.q_w = divide(index, args.grid.tiles_w) * geometry.tile_w();
+    item.q_h = divide(index, args.grid.tiles_h) * geometry.tile_h();
     if constexpr ((kRowSets > 1 && !kGathered) || kOwnWeights) {
-        item.n = divide(index, (args.batch + kItemImages - 1) / kItemImages) * kItemImages;
+        const int images = geometry.item_images();
+        item.n = divide(index, (args.batch + images - 1) / images) * images;
         if constexpr (kOwnWeights) set_channels(item, args, index);
         item.row_set = index; // those with the most passes first
     } else {
-        item.n = index * kItemImages;
+        item.n = index * geometry.item_images();
         item.row_set = 0;
     }
     return item;

@@ -1,7 +1,7 @@
 #pragma once
 
 // What the roles hand to one another through shared memory.
-#include "schedule/constants.cuh"
+#include "schedule/geometry.cuh"
 
 namespace {
 
@@ -75,14 +75,15 @@ struct Pipeline {
     PingPong ping_pong;
     uint32_t elements; // the table of load/deinterleave.cuh
     uint32_t end;      // of them all
-    __device__ __forceinline__ explicit Pipeline(uint32_t shared) {
+    Geometry geometry; // of the stages
+    __device__ __forceinline__ Pipeline(uint32_t shared, const TensorCoreArguments& args) : geometry(args) {
         const uint32_t barriers = shared, data = shared + 1024;
         in = {data, barriers, kStageBytes, kStages};
         weights = {in.data + kStages * kStageBytes, barriers + 256, kWeightStageBytes, kWeightStages};
         raw = {weights.data + kWeightStages * kWeightStageBytes, barriers + 512, kRawBytes, kRawStages};
         ping_pong = {barriers + 768};
         elements = raw.data + kRawStages * kRawBytes;
-        end = elements + kElementTableBytes;
+        end = elements + kTableBytes;
     }
     /// Where the storer takes the channels of a warp from, 8 in each stage: see store/gathered_bulk_rows.cuh.
     __device__ __forceinline__ StageRing stored_by(int warp) const {

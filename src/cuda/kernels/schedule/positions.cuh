@@ -1,7 +1,7 @@
 #pragma once
 
 // Which position of a staged plane each row of a product stands for, and which voxel of the tile a position is.
-#include "schedule/constants.cuh"
+#include "schedule/geometry.cuh"
 
 namespace {
 
@@ -27,21 +27,45 @@ __device__ __forceinline__ int row_position(int thread, int m, int row) {
     return tile_position(thread, m) + row / 8 * kCoreStride + row % 8;
 }
 
+/// The positions by which products read further on: those of whole input planes and rows. What is left of a product's
+/// shift is a constant. Where a pitch is one too, so is all of the shift, and there is one row that is shifted by none.
+constexpr int kShiftedRows = count_of(kShiftedRow);
+
+__device__ __forceinline__ int shifted_row(const Geometry& geometry, int row) {
+    return kShiftedPlane[row] * geometry.plane_pitch() + kShiftedRow[row] * geometry.row_pitch();
+}
+__device__ __forceinline__ int product_shift(const Geometry& geometry, int product) {
+    return shifted_row(geometry, kProductRow[product]) + kProductShift[product];
+}
+
+/// The positions by which a pass is moved.
+__device__ __forceinline__ int pass_shift(const Geometry& geometry, int pass) {
+    int shift = 0;
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i) {
+        const int of_pass = kPassPlane[i] * geometry.plane_pitch() + kPassRow[i] * geometry.row_pitch();
+        shift = pass == i ? of_pass : shift;
+    }
+    return shift;
+}
+
 /// Where a position lies in the tile.
 struct Voxel {
     int image, row, column;
 };
 
-__device__ __forceinline__ Voxel voxel_at(int position) {
+__device__ __forceinline__ Voxel voxel_at(const Geometry& geometry, int position) {
     Voxel voxel;
     if constexpr (kInterleaved) {
         voxel.row = position / kRowPitch;
         voxel.image = position % kRowPitch / kPitch;
+        voxel.column = position % kPitch;
     } else {
-        voxel.image = kImages == 1 ? 0 : position / kImagePitch;
-        voxel.row = (position - voxel.image * kImagePitch) / kPitch;
+        voxel.image = geometry.images() == 1 ? 0 : geometry.image_of(position);
+        const int of_image = position - voxel.image * geometry.image_pitch();
+        voxel.row = geometry.row_of(of_image);
+        voxel.column = kAnySize ? of_image - voxel.row * geometry.pitch() : position % kPitch;
     }
-    voxel.column = position % kPitch;
     return voxel;
 }
 
@@ -50,7 +74,9 @@ struct StagedPosition {
     int plane, of_plane;
     __device__ __forceinline__ StagedPosition(int index, int count)
         : plane(kStagedPlanes == 1 ? 0 : index / count), of_plane(kStagedPlanes == 1 ? index : index % count) {}
-    __device__ __forceinline__ int position() const { return plane * kInPlanePitch + of_plane; }
+    __device__ __forceinline__ int position(const Geometry& geometry) const {
+        return plane * geometry.plane_pitch() + of_plane;
+    }
 };
 
 } // namespace

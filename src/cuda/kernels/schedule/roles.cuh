@@ -15,10 +15,11 @@ __device__ __forceinline__ void init_barriers(const Pipeline& pipe) {
             ptx::barrier_init(ring.empty(s), releases);
         }
     };
-    constexpr int kReaders = 4 * kArrivals, kAllReaders = kActiveConsumers * kReaders;
+    constexpr int kReaders = 4 * kArrivals;
+    const int all_readers = pipe.geometry.consumers() * kReaders;
     init(pipe.in, kRearranged ? kRearrangingWarps * kArrivals : 1,
-         kGathered && !kRetainsSlices ? kReaders : kAllReaders);
-    if constexpr (!kOwnWeights) init(pipe.weights, kArrivals, kGathered ? kReaders : kAllReaders);
+         kGathered && !kRetainsSlices ? kReaders : all_readers);
+    if constexpr (!kOwnWeights) init(pipe.weights, kArrivals, kGathered ? kReaders : all_readers);
     init(pipe.raw, 1, kRearrangingWarps);
     if constexpr (kGathered) {
         for (int slice = 0; slice < kConsumers; ++slice) ptx::barrier_init(pipe.ping_pong.passed(slice), 4);
@@ -51,17 +52,20 @@ __device__ __forceinline__ void produce(const TensorCoreArguments& args, const p
 /// Puts zeros into every stage where nothing is ever written but is read: around rows that come whole, and behind them
 /// all.
 __device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
+    const Geometry& geometry = pipe.geometry;
+    const int loaded = geometry.loaded(), cleared = loaded + geometry.tail();
     const uint32_t zeros[4] = {};
 #pragma unroll 1
-    for (int at = threadIdx.x; at < kStagedPlanes * (kLoaded + kTail); at += kThreads) {
-        const StagedPosition staged(at, kLoaded + kTail);
-        if (staged.of_plane < kLoaded && (!kWholeRows || in_whole_plane(voxel_at(staged.of_plane), staged.plane)))
+    for (int at = threadIdx.x; at < kStagedPlanes * cleared; at += kThreads) {
+        const StagedPosition staged(at, cleared);
+        if (staged.of_plane < loaded &&
+            (!kWholeRows || in_whole_plane(voxel_at(geometry, staged.of_plane), staged.plane)))
             continue;
 #pragma unroll 1
         for (int i = 0; i < kStages * kStageBytes / kPlaneBytes; ++i) {
             constexpr int kCores = kPositionBytes / 16; // of a position, in which swizzling leaves them
-            ptx::store_shared(pipe.in.data + i / kCores * (kPlaneBytes * kCores) + staged.position() * kPositionBytes +
-                                  i % kCores * 16,
+            ptx::store_shared(pipe.in.data + i / kCores * (kPlaneBytes * kCores) +
+                                  staged.position(geometry) * kPositionBytes + i % kCores * 16,
                               zeros);
         }
     }
@@ -72,9 +76,9 @@ template <typename Consume, typename Send>
 __device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const TensorCoreArguments& args, Consume consume,
                                           Send send) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    const Pipeline pipe(ptx::shared_address(shared));
+    const Pipeline pipe(ptx::shared_address(shared), args);
     if (threadIdx.x == 0) init_barriers(pipe);
-    if constexpr (kTail > 0 || kWholeRows) clear_halo(pipe);
+    if constexpr (kAnySize || kTail > 0 || kWholeRows) clear_halo(pipe);
     if constexpr (kFilledCores < kCores) clear_spare_cores(pipe);
     if constexpr (kRanges) clear_raw_zeros(pipe);
     __syncthreads();

@@ -63,6 +63,26 @@ struct ItemShares {
     int32_t share; ///< slices of these that a CTA takes
 };
 
+/// A divisor, as what a multiplication takes instead. It divides numbers below 2^31 / divisor.
+struct Reciprocal {
+    uint32_t multiplier;
+};
+
+constexpr Reciprocal reciprocal(uint32_t divisor) {
+    return {((uint32_t{1} << 31) + divisor - 1) / divisor};
+}
+
+/// The tile of a work item and its staged plane, where a kernel serves tensors of any size: config.hpp tells what each
+/// is.
+struct TileGeometry {
+    int32_t tile_h, tile_w, images;
+    int32_t rows, pitch, tail, plane_pitch;
+    Reciprocal by_pitch, by_image; ///< by positions of a row, and of an image
+    int32_t raw_rows, raw_pitch;   ///< of the input, where TMA brings rows
+    int32_t raw_bytes;             ///< of a stage of these
+    int32_t warpgroups;            ///< consumers that have positions
+};
+
 /// The argument of both forms' kernels. `in` is what is read and `out` what is written: src and dst in fwd, the
 /// gradients of dst and src in bwd_data.
 struct TensorCoreArguments {
@@ -76,6 +96,7 @@ struct TensorCoreArguments {
     ItemGrid grid;
     ItemShares shares;
     int32_t weight_channels_last; ///< for CTAs that pack
+    TileGeometry geometry;        ///< where a kernel serves any size
 };
 
 } // namespace tconv3d::cuda::tensorcore

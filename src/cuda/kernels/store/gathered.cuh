@@ -6,7 +6,8 @@
 //
 // In NCDHW the outputs of such a pair of positions lie side by side: they are a vector, of which rows are multiples
 // (other rows: see store/gathered_warp_rows.cuh). Where the vector is 4 bytes, two lanes exchange those of two blocks
-// of 8 positions for vectors of four (Store::quads).
+// of 8 positions for vectors of four (Store::quads). A kernel for any size, which cannot know where a row of other
+// length ends, has vectors of one position (Store::voxels).
 #include "multiply/accumulators.cuh"
 #include "schedule/pipeline.cuh"
 #include "schedule/positions.cuh"
@@ -16,11 +17,11 @@
 namespace {
 
 constexpr bool kExchanges =
-    kStore == Store::quads && kOperands == 0;            // an operand belongs to an output of the lane's own
-constexpr int kTogether = kExchanges ? 4 : 2;            // positions of a vector
-constexpr int kVectors = kMTiles * kColumns / kTogether; // of a warpgroup
-constexpr int kBlocks = kVectors / 4;                    // in which each lane has one
-constexpr int kVector = kTogether * kStrideW;            // outputs of a vector
+    kStore == Store::quads && kOperands == 0; // an operand belongs to an output of the lane's own
+constexpr int kTogether = kExchanges ? 4 : kStore == Store::voxels ? 1 : 2; // positions of a vector
+constexpr int kVectors = kMTiles * kColumns / kTogether;                    // of a warpgroup
+constexpr int kBlocks = kVectors / 4;                                       // in which each lane has one
+constexpr int kVector = kTogether * kStrideW;                               // outputs of a vector
 constexpr int kVectorBytes = kVector * sizeof(Storage);
 
 /// This lane's channel in one half of its warp's 16, counted from the work item's first.
@@ -28,16 +29,17 @@ __device__ __forceinline__ int half_channel(int half) {
     return threadIdx.x / 32 % 4 * 16 + half * 8 + threadIdx.x % 32 / 4;
 }
 
-/// The number of this lane's vector in a block.
-__device__ __forceinline__ int lane_vector() {
+/// The number of this lane's vector in a block. Where a vector is one position, eight positions are two blocks.
+__device__ __forceinline__ int lane_vector(int block) {
     const int t = threadIdx.x % 4;
-    return kExchanges ? t % 2 * 2 + t / 2 : t;
+    if constexpr (kTogether == 1) return block / 2 * 8 + t * 2 + block % 2;
+    return block * 4 + (kExchanges ? t % 2 * 2 + t / 2 : t);
 }
 
 /// Where the outputs of a vector are.
 struct VectorOffset {
     int offset; // of the first one from the slice's first output; negative where there is none
-    int count;  // of them that exist, where channels are contiguous
+    int count;  // of them that exist
 
     __device__ __forceinline__ bool exists() const { return offset >= 0; }
 };
@@ -70,9 +72,10 @@ struct VectorOffsets {
 
     /// That of this lane's vector in a block.
     __device__ __forceinline__ VectorOffset at(int block) const {
-        const uint32_t from = table + (block * 4 + lane_vector()) * 8;
+        constexpr bool kMayBeCut = kChannelsLast || (kTogether == 1 && !kAligned);
+        const uint32_t from = table + lane_vector(block) * 8;
         return {static_cast<int>(ptx::load_shared(from)),
-                kChannelsLast ? static_cast<int>(ptx::load_shared(from + 4)) : kVector};
+                kMayBeCut ? static_cast<int>(ptx::load_shared(from + 4)) : kVector};
     }
 
 private:
@@ -82,13 +85,14 @@ private:
                                                              int phase_h, int vector) {
         const int column = vector * kTogether;
         const int position = row_position(threadIdx.x, column / kColumns, column % kColumns);
-        const Voxel voxel = kContiguous ? Voxel{0, 0, position} : voxel_at(position);
+        const Geometry geometry(args);
+        const Voxel voxel = kContiguous ? Voxel{0, 0, position} : voxel_at(geometry, position);
         const int h = (item.q_h + voxel.row) * kStrideH + phase_h, w = (item.q_w + voxel.column) * kStrideW;
         const int rows = kContiguous ? min(kTileH, args.out_extents.h - item.q_h) : 1;
-        const int end = min((item.q_w + kTileW) * kStrideW, args.out_extents.w) * rows;
-        const bool exists = voxel.row < kTileH && h < args.out_extents.h && w < end && voxel.image < kImages &&
-                            item.n + voxel.image < args.batch;
-        const int image = kImages == 1 ? 0 : voxel.image * static_cast<int>(image_stride(args));
+        const int end = min((item.q_w + geometry.tile_w()) * kStrideW, args.out_extents.w) * rows;
+        const bool exists = voxel.row < geometry.tile_h() && h < args.out_extents.h && w < end &&
+                            voxel.image < geometry.images() && item.n + voxel.image < args.batch;
+        const int image = geometry.images() == 1 ? 0 : voxel.image * static_cast<int>(image_stride(args));
         return {exists ? image + (h * args.out_extents.w + w) * (kChannelsLast ? kAllOutChannels : 1) : -1,
                 min(end - w, kVector)};
     }
@@ -105,8 +109,8 @@ __device__ __forceinline__ float gathered_accumulator(const Accumulators& acc, i
 // ---- Contiguous along w ----
 
 struct Vector {
-    static constexpr int kWords = kVectorBytes / 4;
-    uint32_t words[kWords];
+    static constexpr int kWords = kVectorBytes / 4; // none where outputs of 16 bits are stored one by one
+    uint32_t words[kWords > 0 ? kWords : 1];
 
     /// Two lanes exchange words of neighbours, those of two blocks, and have four neighbours each.
     __device__ __forceinline__ void exchange() {
@@ -138,8 +142,19 @@ struct Vectors {
 
     __device__ __forceinline__ bool has(int i) const { return block + i < kBlocks; }
 
+    /// The outputs of a position each.
+    __device__ __forceinline__ void put_voxels(Storage* tensor, const float (&values)[kMost][kVector], Index channel,
+                                               bool wanted) const {
+#pragma unroll
+        for (int i = 0; i < kMost; ++i)
+            if (has(i))
+                store_values(tensor + (channel + offsets[i].offset), values[i], offsets[i].count, kAligned,
+                             wanted && offsets[i].exists());
+    }
+
     __device__ __forceinline__ void put(Storage* tensor, const float (&values)[kMost][kVector], Index channel,
                                         bool wanted) const {
+        if constexpr (kTogether == 1) return put_voxels(tensor, values, channel, wanted);
         Vector vectors[kMost];
 #pragma unroll
         for (int i = 0; i < kMost; ++i) {
@@ -157,6 +172,7 @@ struct Vectors {
 /// A lane's accumulator for one of a vector's outputs, before it is exchanged.
 __device__ __forceinline__ float vector_accumulator(const Accumulators& acc, int half, int block, int k) {
     if constexpr (kExchanges) return gathered_accumulator(acc, 2 * block + k / 2, half, k % 2, 0);
+    if constexpr (kTogether == 1) return gathered_accumulator(acc, block / 2, half, block % 2, k);
     return gathered_accumulator(acc, block, half, k / kStrideW, k % kStrideW);
 }
 
@@ -193,7 +209,7 @@ __device__ __forceinline__ void store_channel(const Accumulators& acc, int half,
                 const VectorOffset& vector = vectors.offsets[i];
                 finish_vector<result.value>(values[i], acc, half, block + i, output, bias, slice.channel + c,
                                             channel + vector.offset,
-                                            [&](int) { return slice.has(c) && vector.exists(); });
+                                            [&](int k) { return slice.has(c) && vector.exists() && k < vector.count; });
             }
             vectors.put(tensor, values, channel, slice.has(c));
         });

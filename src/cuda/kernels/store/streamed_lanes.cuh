@@ -67,18 +67,20 @@ __device__ __forceinline__ void make_opaque(LaneOffsets& offsets) {
 
 /// `row` is the lane's one of the 8 rows of a core matrix.
 __device__ __forceinline__ LaneOffsets lane_offsets(const TensorCoreArguments& args, const Item& item, int row) {
+    const Geometry geometry(args);
     LaneOffsets offsets;
     offsets.cut = 0;
     int thread = threadIdx.x;
     make_opaque(thread);
 #pragma unroll
     for (int i = 0; i < kLanePositions; ++i) {
-        const Voxel voxel = voxel_at(row_position(thread, i / 2, thread / 32 % 4 * 16 + i % 2 * 8 + row));
+        const Voxel voxel = voxel_at(geometry, row_position(thread, i / 2, thread / 32 % 4 * 16 + i % 2 * 8 + row));
         const int h = (item.q_h + voxel.row) * kStrideH + item.first_row(), w = (item.q_w + voxel.column) * kStrideW;
-        const bool exists = voxel.row < kTileH && voxel.column < kTileW && h < args.out_extents.h &&
-                            w < args.out_extents.w &&
-                            (kImages == 1 || (voxel.image < kImages && item.n + voxel.image / kSlices < args.batch));
-        const int image = kImages == 1 ? 0 : voxel.image * static_cast<int>(image_stride(args));
+        const bool exists = voxel.row < geometry.tile_h() && voxel.column < geometry.tile_w() &&
+                            h < args.out_extents.h && w < args.out_extents.w &&
+                            (geometry.images() == 1 ||
+                             (voxel.image < geometry.images() && item.n + voxel.image / kSlices < args.batch));
+        const int image = geometry.images() == 1 ? 0 : voxel.image * static_cast<int>(image_stride(args));
         offsets.offset[i] = exists ? image + (h * args.out_extents.w + w) * (kChannelsLast ? kAllOutChannels : 1) : -1;
         if (h + kStrideH > args.out_extents.h) offsets.cut |= 1u << i;
         if (w + kStrideW > args.out_extents.w) offsets.cut |= 1u << (kLanePositions + i);

@@ -89,8 +89,10 @@ double GatheredClocks::of_stores() const {
     if (config_.store.way == Store::bulk_rows) return outputs * cost.bulk_rows;
     if (config_.store.way == Store::seamed_rows) return outputs * (cost.seamed_rows + cost.seamed_rows_byte * bytes);
     if (config_.store.way == Store::warp_rows) return outputs * (cost.warp_rows + cost.warp_rows_byte * bytes);
-    return outputs * (one ? cost.vectors_stride_1 + cost.vectors_stride_1_byte * bytes
-                          : cost.vectors + cost.vectors_byte * bytes);
+    const double apart = config_.store.way == Store::voxels ? cost.voxels : 1;
+    return outputs * apart *
+           (one ? cost.vectors_stride_1 + cost.vectors_stride_1_byte * bytes
+                : cost.vectors + cost.vectors_byte * bytes);
 }
 
 /// A stage's products with all groups of taps in all passes. Weights come while those before are multiplied.

@@ -41,6 +41,7 @@ struct GatheredStoreCost {
     double channels_stride_1 = 0.092, channels_stride_1_byte = 0.102;
     double vectors = 0.145, vectors_byte = 0.044;
     double vectors_stride_1 = 0.03, vectors_stride_1_byte = 0.107;
+    double voxels = 2; ///< factor of vectors where each position is stored by itself; not fitted
     double bulk_rows = 0.18;
     double seamed_rows = 0.1, seamed_rows_byte = 0.062;
     double warp_rows = 0.25, warp_rows_byte = 0.09;

@@ -24,10 +24,12 @@ int64_t most_accumulators(const Problem& problem, const Config& config) {
     return config.store.passes_shared_memory() ? 152 : 144;
 }
 
-/// In NCDHW a lane has the outputs of two positions, of which rows are multiples, or rows pass through shared memory.
-Store choose_store(const Problem& problem) {
+/// In NCDHW a lane has the outputs of two positions, of which rows are multiples, or rows pass through shared memory. A
+/// kernel for any size cannot know which positions are a row, and stores one by one.
+Store choose_store(const Problem& problem, Sizes sizes) {
     if (problem.channels_last()) return Store::channels;
-    return out_extents(problem)[2] % (2 * out_stride(problem)[2]) == 0 ? Store::pairs : Store::warp_rows;
+    if (out_extents(problem)[2] % (2 * out_stride(problem)[2]) == 0) return Store::pairs;
+    return sizes == Sizes::any ? Store::voxels : Store::warp_rows;
 }
 
 /// Sets the bytes between the rows of 8 channels in shared memory: the vectors of four lanes lie in other banks than
@@ -65,7 +67,7 @@ bool has_ranges(const Problem& problem, const TapTables& tables) {
 
 /// Positions whose outputs a lane stores at once, of which rows are multiples.
 int64_t positions_at_once(const Config& config) {
-    return config.store.way == Store::quads ? 4 : 2;
+    return config.store.way == Store::quads ? 4 : config.store.way == Store::voxels ? 1 : 2;
 }
 
 /// Positions from a row to the next. Right of a row are as many zeros as the taps read; where rows are whole, those
@@ -111,7 +113,7 @@ bool set_products(Config& config, const Problem& problem, const TapTables& table
     StagedPlane& plane = config.plane;
     const int64_t span = config.span();
     products.m_tiles = cuts(span, kMostColumns);
-    products.columns = round_up(cuts(span, products.m_tiles), 4 * positions_at_once(config));
+    products.columns = round_up(cuts(span, products.m_tiles), std::max<int64_t>(4 * positions_at_once(config), 8));
     const int64_t cores = products.m_tiles * products.columns / 8;
     const int64_t loaded = config.tile.images * plane.rows * plane.pitch + plane.tail;
     const int64_t last = (cores - 1) * config.core_stride() + 8;
@@ -241,19 +243,22 @@ std::string reject_gathered(const Problem& problem, const TapTables& tables) {
 bool is_contiguous(const Problem& problem, const Config& config) {
     const Extents stride = out_stride(problem);
     const StagedPlane& plane = config.plane;
-    return !problem.channels_last() && stride[1] == 1 && stride[2] == 1 && config.tile.images == 1 &&
-           !plane.interleaved && plane.pitch == out_extents(problem)[2] && config.tile.w == plane.pitch &&
-           plane.pitch % 2 == 0;
+    return !config.any_size() && !problem.channels_last() && stride[1] == 1 && stride[2] == 1 &&
+           config.tile.images == 1 && !plane.interleaved && plane.pitch == out_extents(problem)[2] &&
+           config.tile.w == plane.pitch && plane.pitch % 2 == 0;
 }
 
-void each_gathered_config(const Problem& problem, const TapTables& tables, const Device& device,
-                          const KeepConfig& keep) {
+void each_gathered_config(const Problem& problem, const TapTables& tables, const Device& device, const KeepConfig& keep,
+                          Sizes sizes) {
     if (!reject_gathered(problem, tables).empty()) return;
     Config config{};
     config.form = Form::gathered;
     config.engine = Engine::wgmma;
+    config.sizes = sizes;
     config.input.source = choose_source(problem, config.engine);
-    config.store.way = choose_store(problem);
+    config.store.way = choose_store(problem, sizes);
+    // The rows of channel planes are taken apart by constants; ranges are not.
+    if (config.any_size() && config.input.takes_apart(problem)) config.input.source = Source::global;
     config.tile.slices = 1;
     config.tile.channels = 64;
     config.products.warpgroups = kConsumers; // which alternate
@@ -261,7 +266,7 @@ void each_gathered_config(const Problem& problem, const TapTables& tables, const
     for (const int64_t warps : rearranging_warps(problem, config)) {
         config.input.warps = warps;
         configs.consider_rows(config);
-        configs.consider_interleaved(config);
+        if (sizes == Sizes::one) configs.consider_interleaved(config);
     }
 }
 

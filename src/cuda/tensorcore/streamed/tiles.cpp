@@ -116,7 +116,7 @@ void StreamedConfigs::consider(Config config) const {
 /// Tiles that have several slices instead of several images: as many as fit and divide them all. Where channels are
 /// contiguous they are slower: TMA brings each plane of each by itself.
 void StreamedConfigs::consider_slices(Config config, int64_t most) const {
-    if (problem_.channels_last() || !slices_are_alone(problem_, tables_)) return;
+    if (config.any_size() || problem_.channels_last() || !slices_are_alone(problem_, tables_)) return;
     const int64_t depth = in_extents(problem_)[0];
     int64_t& slices = config.tile.slices;
     slices = std::min(most, depth);
@@ -182,7 +182,7 @@ void StreamedConfigs::consider_channels(Config config) const {
             const int64_t products = passes * tables_.plane.products() * m_tiles * part_products(problem_);
             if (products > kMostUnrolledProducts) break;
             consider_flat(config);
-            consider_blocks(config);
+            if (!config.any_size()) consider_blocks(config);
         }
     }
 }
@@ -190,13 +190,16 @@ void StreamedConfigs::consider_channels(Config config) const {
 } // namespace
 
 void each_streamed_config(const Problem& problem, const TapTables& tables, const Device& device, Engine engine,
-                          const KeepConfig& keep) {
+                          const KeepConfig& keep, Sizes sizes) {
     const StreamedConfigs configs(problem, tables, device, keep);
     Config config{};
     config.form = Form::streamed;
     config.engine = engine;
+    config.sizes = sizes;
     config.input.source = choose_source(problem, engine);
     config.store.way = choose_store(problem);
+    // The rows of channel planes are taken apart by constants; ranges are not.
+    if (config.any_size() && config.input.takes_apart(problem)) config.input.source = Source::global;
     config.tile.slices = 1;
     for (const int64_t warps : rearranging_warps(problem, config)) {
         config.input.warps = warps;

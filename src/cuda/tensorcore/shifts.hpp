@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "cuda/tensorcore/config.hpp"
+
+/// By how many positions the products and passes of a config read further on than the first position of a tile. All of
+/// it is constants where the pitches are; a kernel for any size adds what goes by rows and input planes.
+namespace tconv3d::cuda::tensorcore {
+
+/// Whole input planes and rows.
+struct ShiftedRow {
+    int64_t plane;
+    int64_t row;
+
+    bool operator==(const ShiftedRow& other) const { return plane == other.plane && row == other.row; }
+};
+
+/// The shift of a product: one of the shifted rows, and positions behind it.
+struct ProductShift {
+    int64_t row;
+    int64_t positions;
+};
+
+/// Those that the products of a pass read: one that is shifted by none where all shifts are constants.
+std::vector<ShiftedRow> shifted_rows(const TapTables& tables, const Config& config);
+
+ProductShift product_shift(const TapTables& tables, const Config& config, const PlaneShift& shift);
+
+/// That of a pass.
+ShiftedRow pass_shift(const TapTables& tables, const Pass& pass);
+
+} // namespace tconv3d::cuda::tensorcore
