@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <set>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "cuda/tensorcore/any_size.hpp"
 #include "cuda/tensorcore/families.hpp"
 #include "cuda/tensorcore/source.hpp"
+#include "drawn_problem.hpp"
 #include "made_up_devices.hpp"
 #include "tconv3d/error.hpp"
 #include "tensors.hpp"
@@ -21,24 +21,18 @@ namespace {
 using testing::kHopper;
 using testing::ScopedEnvironment;
 
-constexpr const char* kLayers[] = {"ci64 co32 k2 s2",
-                                   "ci320 co320 k2 s2",
-                                   "ci128 co64 k3 s2 p1 op1",
-                                   "ci256 co128 k4 s2 p1",
-                                   "ci48 co24 k3",
-                                   "ci32 co64 k3 p1",
-                                   "ci16 co16 k5 p2",
-                                   "ci64 co3 k4 s2 p1",
-                                   "ci256 co256 k3 p1",
-                                   "ci32 co32 k3x5x7 s2 p1x2x3 op1 g4"};
+struct ModeAndLayout {
+    DType dtype;
+    MathMode math;
+    Layout layout;
+};
 
 /// A layer at extents that nobody chose.
-Problem drawn(std::mt19937& random, const std::string& layer, const std::string& mode) {
-    const auto draw = [&](uint32_t least, uint32_t most) {
-        return std::to_string(least + random() % (most - least + 1));
-    };
-    const std::string batch = draw(1, 4), d = draw(4, 96), h = draw(4, 96), w = draw(4, 96);
-    return Problem::parse("n" + batch + " " + d + "x" + h + "x" + w + " " + layer + " " + mode);
+Problem drawn(testing::Random& random, const Problem& layer, const ModeAndLayout& in) {
+    Problem problem = testing::with(layer, in.dtype, in.math, in.layout);
+    problem.batch = testing::draw(random, 1, 4);
+    for (int64_t& extent : problem.src) extent = testing::draw(random, 4, 96);
+    return problem;
 }
 
 /// The best estimate of the configs that are made for the size.
@@ -49,15 +43,15 @@ double specialised_microseconds(const Problem& problem) {
     return Schedule{0, 0, 0, least}.microseconds();
 }
 
-class AnySize : public ::testing::TestWithParam<const char*> {};
+class AnySize : public ::testing::TestWithParam<ModeAndLayout> {};
 
 /// By the estimates, of which those of stores that have not been timed are guesses.
 TEST_P(AnySize, FewKernelsServeALayerAndLoseLittle) {
     constexpr int kDraws = 30;
     double losses = 0;
     int counted = 0;
-    for (const char* layer : kLayers) {
-        std::mt19937 random(1);
+    for (const Problem& layer : testing::read_problems("layers.txt")) {
+        testing::Random random(1);
         std::set<std::string> kernels;
         for (int i = 0; i < kDraws; ++i) {
             const Problem problem = drawn(random, layer, GetParam());
@@ -69,14 +63,18 @@ TEST_P(AnySize, FewKernelsServeALayerAndLoseLittle) {
             losses += std::log(config.schedule.microseconds() / specialised_microseconds(problem));
             ++counted;
         }
-        EXPECT_LE(kernels.size(), 6u) << layer;
-        EXPECT_GE(kernels.size(), 1u) << layer;
+        EXPECT_LE(kernels.size(), 6u) << layer.str();
+        EXPECT_GE(kernels.size(), 1u) << layer.str();
     }
     EXPECT_GE(counted, 9 * kDraws) << "most sizes have a kernel";
     EXPECT_LE(std::exp(losses / counted), 1.05) << "estimated time over that of kernels made for the size";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AnySize, ::testing::Values("tf32", "bf16", "tf32 ndhwc", "bf16 ndhwc"));
+INSTANTIATE_TEST_SUITE_P(All, AnySize,
+                         ::testing::Values(ModeAndLayout{DType::f32, MathMode::tf32, Layout::ncdhw},
+                                           ModeAndLayout{DType::bf16, MathMode::full, Layout::ncdhw},
+                                           ModeAndLayout{DType::f32, MathMode::tf32, Layout::ndhwc},
+                                           ModeAndLayout{DType::bf16, MathMode::full, Layout::ndhwc}));
 
 TEST(AnySizeChoice, IsMadeWhereItIsAskedFor) {
     const Problem problem = Problem::parse("n2 ci48 co24 21x22x23 k3 bf16");

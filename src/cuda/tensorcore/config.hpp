@@ -65,6 +65,10 @@ struct InputStaging {
     bool has_whole_rows() const { return source == Source::whole_rows || source == Source::whole_planes; }
     /// Whether warps rearrange planes of a channel.
     bool has_planes() const { return source == Source::rows || has_whole_rows(); }
+    /// Whether warps load the input, from global memory or by distances that are no constants: that takes registers.
+    bool loads_by_addresses(Sizes sizes) const {
+        return source == Source::global || (sizes == Sizes::any && source != Source::swizzled);
+    }
     /// Whether they rearrange rows of a channel, planes or ranges.
     bool takes_rows() const { return has_planes() || source == Source::ranges; }
     /// Whether they take these apart into input planes, or come upon them as ranges: load/deinterleave.cuh.

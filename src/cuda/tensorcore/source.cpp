@@ -58,7 +58,7 @@ void add_registers(Prelude& prelude, const TapTables& tables, const Config& conf
     const int64_t accumulators = accumulator_registers(tables, config);
     const bool rearranges = config.input.source != Source::swizzled;
     int64_t consumer = rearranges && accumulators <= 160 ? 224 : 232;
-    if (config.input.source == Source::global) consumer = accumulators <= 140 ? 208 : 224;
+    if (config.input.loads_by_addresses(config.sizes)) consumer = accumulators <= 140 ? 208 : 224;
     if (config.gathered()) consumer = accumulators <= 120 ? 208 : rearranges ? 216 : 224;
     if (four) consumer = 200;
     const int64_t producers = config.has_rearrangers() ? 2 : 1; // warpgroups

@@ -29,7 +29,7 @@ int64_t most_accumulators(const Problem& problem, const TapTables& tables, const
     if (split) return config.has_rearrangers() ? 72 : 88;
     if (tables.plane.taps() > 32) return config.has_rearrangers() ? 108 : 140;
     const int64_t addresses = (tables.plane.products() > 24 ? 16 : 0) + (problem.channels_last() ? 12 : 0) +
-                              (config.input.source == Source::global ? 16 : 0);
+                              (config.input.loads_by_addresses(config.sizes) ? 16 : 0);
     // Many biases are not loaded before they are needed.
     const int64_t biases = config.tile.channels >= 32 ? 4 : config.tile.channels / 4;
     return 204 - 4 * m_tiles - biases - addresses - (config.has_rearrangers() ? 32 : 0);
