@@ -143,10 +143,11 @@ class ConvTranspose3d(nn.ConvTranspose3d):
             parameters = self._parameters_for(input, output_size)
         compute = by_pytorch if self._leaves_cpu and getattr(input, "is_cpu", False) else call
         weight, bias = self._tensor("weight"), self._tensor("bias")
-        if operands is None and self._folded is None and not self._epilogue_names:
-            steps, text = self._epilogue_steps, self._epilogue_text
-            return compute(input, weight, bias, parameters, steps or (), text)
-        return compute(input, weight, bias, parameters, *self._chain(operands))
+        steps, text, names = self._epilogue_steps or (), self._epilogue_text, self._epilogue_names
+        if operands is not None or self._folded is not None or None in names:
+            return compute(input, weight, bias, parameters, *self._chain(operands))
+        tensors = [self._tensor(cast(str, name)) for name in names] if names else ()
+        return compute(input, weight, bias, parameters, steps, text, tensors)
 
     def extra_repr(self) -> str:
         """The arguments that are not defaults, as PyTorch shows them, and the epilogue."""
@@ -159,9 +160,8 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         """The attribute of that name. A parameter or a buffer is found at once: `nn.Module.__getattr__` takes half a
         microsecond of every call for each of them."""
         for tensors in (self._parameters, self._buffers):
-            found = tensors.get(name)
-            if found is not None:
-                return found
+            if name in tensors:
+                return tensors[name]
         return getattr(self, name)
 
     def _parameters_for(self, input: Tensor, output_size: list[int] | None) -> tuple[Any, ...]:
