@@ -146,8 +146,9 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         steps, text, names = self._epilogue_steps or (), self._epilogue_text, self._epilogue_names
         if operands is not None or self._folded is not None or None in names:
             return compute(input, weight, bias, parameters, *self._chain(operands))
-        tensors = [self._tensor(cast(str, name)) for name in names] if names else ()
-        return compute(input, weight, bias, parameters, steps, text, tensors)
+        if not names:
+            return compute(input, weight, bias, parameters, steps, text)
+        return compute(input, weight, bias, parameters, steps, text, [self._tensor(name) for name in names])
 
     def extra_repr(self) -> str:
         """The arguments that are not defaults, as PyTorch shows them, and the epilogue."""
@@ -178,7 +179,7 @@ class ConvTranspose3d(nn.ConvTranspose3d):
             brought = () if given is None else (given,) if isinstance(given, Tensor) else given
             tensors = (self.epilogue or Epilogue()).bind(*brought).bound_operands()
         else:
-            tensors = [self._tensor(cast(str, name)) for name in self._epilogue_names]
+            tensors = [self._tensor(name) for name in self._epilogue_names]
         if self._folded is not None and self._folded.applies():
             steps, text = (*steps, *self._folded.steps), f"{text} {self._folded.text}"
             tensors += self._folded.tensors(self.weight.dtype)

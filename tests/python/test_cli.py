@@ -100,6 +100,11 @@ def test_a_listed_problem_has_its_mode_and_layout_once_in_its_name() -> None:
         listed.listed(parser.parse_args([PROBLEM, "--direction", "sideways"]))
 
 
+def test_listed_problems_may_be_named() -> None:
+    options = argparse.Namespace(problems=["kb1_70", PROBLEM], dtype="bf16", layout=None, direction=None)
+    assert [case.name for case in listed.listed(options)] == ["kb1_70 bf16 ncdhw", f"{PROBLEM} bf16 ncdhw"]
+
+
 @pytest.mark.parametrize("direction", ["fwd", "bwd_data", "bwd_weight"])
 def test_both_sides_of_a_case_compute_the_same(direction: str) -> None:
     problem = Problem.parse(f"n2 ci4 co6 3x4x5 k3x2x3 s2x1x2 p1x0x1 op1x0x0 g2 f64 {direction}")
@@ -174,6 +179,7 @@ def test_explain_finds_problems_by_name() -> None:
         (("explain", PROBLEM, "--epilogue", "blur"), "blur"),
         (("explain", "kb1_7"), "'baselines' has no problem named 'kb1_7': did you mean kb1_7"),
         (("explain", "something"), "no problem named 'something': it has kb1_58, "),
+        (("precompile", "kb1_7", "--gpu", "h200"), "'baselines' has no problem of that name: did you mean kb1_7"),
         (("bench", "--filter", "no_such_problem"), "no_such_problem"),
         (("bench", "--problems", "no_such_file"), "no_such_file"),
     ],
@@ -184,9 +190,26 @@ def test_bad_input_gets_one_line(arguments: tuple[str, ...], mentions: str) -> N
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("no_such_command",), ("bench", "--directions", "sideways"), ("bench", "--filter", "(")], ids=str
+    "arguments",
+    [
+        (),
+        ("no_such_command",),
+        ("bench", "--directions", "sideways"),
+        ("bench", "--filter", "("),
+        ("bench", "--seconds", "0"),
+        ("bench", "--seconds", "nan"),
+        ("bench", "--repeats", "0"),
+        ("bench", "--threads", "-1"),
+        ("bench", "--json", "."),
+        ("bench", "--json", f"{__file__}/out.json"),
+        ("bench", "--plot", "out.txt"),
+        ("demo", "--seconds", "-1"),
+        ("tune", PROBLEM, "--record", "."),
+    ],
+    ids=str,
 )
 def test_bad_usage(arguments: tuple[str, ...]) -> None:
+    """What cannot be used is told before anything is measured."""
     done = run(*arguments)
     assert done.returncode == 2
     assert "usage" in done.stderr
