@@ -187,7 +187,10 @@ class ConvTranspose3d(nn.ConvTranspose3d):
 
     @property
     def _scripted_epilogue(self) -> str:
-        """The epilogue's text, which becomes a constant of the script."""
+        """The epilogue's text, which becomes a constant of the script. torch.jit.trace reads the constants too, but
+        records what was called instead of compiling it."""
+        if torch.jit._trace._trace_module_map is not None:
+            return ""
         if self._folded is not None:
             raise ValueError(
                 "ConvTranspose3d: torch.jit.script cannot take a BatchNorm3d that accelerate(fuse=True) has fused: "
