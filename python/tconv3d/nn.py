@@ -106,6 +106,11 @@ class ConvTranspose3d(nn.ConvTranspose3d):
 
     @epilogue.setter
     def epilogue(self, epilogue: EpilogueLike | None) -> None:
+        if "_own_steps" in self.__dict__:  # its activations would be lost: placeholders stand where they were
+            raise RuntimeError(
+                "ConvTranspose3d: this module computes activations that tconv3d.accelerate(fuse=True) took from behind "
+                f"it ({self.epilogue!r}): call tconv3d.restore(model) before you set its epilogue"
+            )
         chain = None if epilogue is None else as_epilogue(epilogue, "ConvTranspose3d: epilogue")
         for name in self._epilogue_names:
             if name is not None:

@@ -221,3 +221,15 @@ def test_torchscript_never_forgets_a_fused_norm() -> None:
     with pytest.raises(ValueError, match="cannot take a BatchNorm3d that accelerate"):
         torch.jit.script(model)
     torch.testing.assert_close(torch.jit.script(tconv3d.restore(model))(SRC), expected)
+
+
+def test_the_epilogue_of_a_fused_module_is_not_set_beside_its_placeholders() -> None:
+    model = nn.Sequential(nn.ConvTranspose3d(4, 6, 2), nn.ReLU())
+    tconv3d.accelerate(model, fuse=True, always=True)
+    for epilogue in (None, nn.Tanh()):
+        with pytest.raises(RuntimeError, match=r"took from behind it \(Epilogue\(\)\.relu\(\)\).*restore"):
+            model[0].epilogue = epilogue
+    assert model[0].epilogue == tconv3d.Epilogue().relu()
+    tconv3d.accelerate(tconv3d.restore(model))
+    model[0].epilogue = nn.Tanh()
+    assert model[0].epilogue == tconv3d.Epilogue().tanh()
