@@ -28,8 +28,7 @@ def integer(name: str, value: Any, shown: Any = None) -> int:
 
 
 class Parameters(NamedTuple):
-    """The five arguments after the tensors, checked, in the order of PyTorch's operator. One integer stands for three
-    equal ones, as in PyTorch's operators: reading three takes a tenth of a microsecond of every call."""
+    """The five arguments after the tensors, checked, in the order of PyTorch's operator."""
 
     stride: Size3
     padding: Size3
@@ -41,12 +40,18 @@ class Parameters(NamedTuple):
     def checked(stride: Any, padding: Any, output_padding: Any, groups: Any, dilation: Any) -> Parameters:
         """From what the user gave."""
         return Parameters(
-            _one_or_three("stride", stride),
-            _one_or_three("padding", padding),
-            _one_or_three("output_padding", output_padding),
+            triple("stride", stride),
+            triple("padding", padding),
+            triple("output_padding", output_padding),
             integer("groups", groups),
-            _one_or_three("dilation", dilation),
+            triple("dilation", dilation),
         )
+
+    def shortened(self) -> Parameters:
+        """One integer in the place of three equal ones, as PyTorch's operators take it: each list that they read costs
+        a call a tenth of a microsecond. Not for integers that torch.compile may know as symbols alone."""
+        stride, padding, output_padding, groups, dilation = self
+        return Parameters(_one(stride), _one(padding), _one(output_padding), groups, _one(dilation))
 
 
 def triple(name: str, value: Any) -> Sequence[int]:
@@ -62,13 +67,9 @@ def triple(name: str, value: Any) -> Sequence[int]:
     return numbers * 3 if len(numbers) == 1 else numbers
 
 
-def _one_or_three(name: str, value: Any) -> Size3:
-    if type(value) is int:
-        return integer(name, value)
-    numbers = triple(name, value)
-    first = numbers[0]
-    # A symbolic integer stays in its list: PyTorch's operators take it nowhere else.
-    return first if type(first) is int and all(number == first for number in numbers) else numbers
+def _one(numbers: Any) -> Size3:
+    one: Size3 = numbers[0] if len(set(numbers)) == 1 else numbers
+    return one
 
 
 def _index(name: str, value: Any, shown: Any) -> int:

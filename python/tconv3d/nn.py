@@ -94,7 +94,7 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         """Checks once what calls would check each time. What is wrong is told by the call, as by PyTorch's module."""
         given = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
-            self._checked_parameters = Parameters.checked(*given)
+            self._checked_parameters = Parameters.checked(*given).shortened()
 
     @property
     def epilogue(self) -> Epilogue | None:
