@@ -86,6 +86,19 @@ def test_doctor_names_the_forced_instruction_set() -> None:
     assert any("portable" in line and "chosen" in line for line in done.stdout.splitlines())
 
 
+def test_an_instruction_set_that_there_is_not_is_told_without_a_traceback() -> None:
+    done = run_apart(["doctor"], TCONV3D_ISA="abacus")
+    assert done.returncode == 1
+    assert "not usable: tconv3d's operators cannot be used: TCONV3D_ISA=abacus is not known" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_gpu_is_named_in_any_case() -> None:
+    lines = [succeed("explain", PROBLEM, "--device", "cuda", "--gpu", name) for name in ("h200", "H200")]
+    assert lines[0] == lines[1]
+    assert "NVIDIA H200" in lines[0]
+
+
 def test_a_listed_problem_has_its_mode_and_layout_once_in_its_name() -> None:
     parser = argparse.ArgumentParser()
     listed.add_arguments(parser)
@@ -175,6 +188,7 @@ def test_explain_finds_problems_by_name() -> None:
     ("arguments", "mentions"),
     [
         (("explain", "n1 ci2 co3 2x3x4 k3 q7"), "q7"),
+        (("explain", PROBLEM, "--device", "mps"), "--device is cpu or cuda, got mps"),
         (("explain", "n1 ci2 co3 1x1x1 k1 p1"), "-1"),
         (("explain", PROBLEM, "--epilogue", "blur"), "blur"),
         (("explain", "kb1_7"), "'baselines' has no problem named 'kb1_7': did you mean kb1_7"),

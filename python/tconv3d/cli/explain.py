@@ -30,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     _library.require()
     device = torch.device(options.device)
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"--device is cpu or cuda, got {options.device}: elsewhere PyTorch's operator computes")
     problem = _find(options.problem, options.problems)
     if options.dtype is not None:
         problem = in_mode(problem, options.dtype)
