@@ -187,7 +187,7 @@ class ConvTranspose3d(nn.ConvTranspose3d):
             tensors = [self._tensor(name) for name in self._epilogue_names]
         if self._folded is not None and self._folded.applies():
             steps, text = (*steps, *self._folded.steps), f"{text} {self._folded.text}"
-            tensors += self._folded.tensors(self.weight.dtype)
+            tensors += self._folded.tensors(self.weight)
         return steps, text, tensors
 
     @property
