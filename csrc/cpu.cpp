@@ -4,6 +4,8 @@
 
 #include "convert.hpp"
 #include "executor.hpp"
+#include "kept.hpp"
+#include "plan_key.hpp"
 #include "tconv3d/plan.hpp"
 #include "tensors.hpp"
 
@@ -11,6 +13,18 @@
 namespace tconv3d::ops {
 
 namespace {
+
+/// The plan of the problem, made at the first call: making one takes as long as a small problem.
+std::shared_ptr<const Plan> prepared(const Problem& problem, Text epilogue = "") {
+    // Never destroyed: threads may still call while the process ends. One of 32768 taps
+    // holds two megabytes.
+    static auto& all = *new Kept<Plan>(256);
+    const std::string key = plan_key(problem, epilogue, {"TCONV3D_IMPL", "TCONV3D_ISA"});
+    if (auto known = all.find(key)) return known;
+    auto made = std::make_shared<const Plan>(problem, parsed_epilogue(epilogue));
+    all.insert(key, made);
+    return made;
+}
 
 void execute(const Plan& plan, const Arguments& arguments) {
     TorchExecutor executor;
@@ -21,9 +35,10 @@ void execute(const Plan& plan, const Arguments& arguments) {
 
 /// preactivation: where to leave it; null when nobody asks.
 at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const OptionalTensor& bias,
-                   const Geometry& geometry, Text epilogue_text, at::TensorList operands, at::Tensor* preactivation) {
+                   const Geometry& geometry, Text epilogue, at::TensorList operands, at::Tensor* preactivation) {
     const Problem problem = fwd_problem(src, weight, bias, geometry);
-    const Plan plan(problem, checked_epilogue(epilogue_text, operands, problem, src));
+    const std::shared_ptr<const Plan> plan = prepared(problem, epilogue);
+    check_operands(plan->epilogue(), operands, problem, src);
     const at::Tensor dense_src = src.contiguous(format(problem));
     const at::Tensor dense_weight = weight.contiguous();
     const at::Tensor dense_bias = bias.has_value() && bias->defined() ? bias->contiguous() : at::Tensor();
@@ -36,11 +51,11 @@ at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const Option
     if (dense_bias.defined()) arguments.bias = dense_bias.data_ptr();
     arguments.operands = pointers(dense_operands);
     arguments.dst = dst.data_ptr();
-    if (preactivation != nullptr && plan.epilogue().saved() == Saved::preactivation) {
+    if (preactivation != nullptr && plan->epilogue().saved() == Saved::preactivation) {
         *preactivation = at::empty_like(dst);
         arguments.preactivation = preactivation->data_ptr();
     }
-    execute(plan, arguments);
+    execute(*plan, arguments);
     return dst;
 }
 
@@ -67,7 +82,7 @@ at::Tensor bwd_data_cpu(const at::Tensor& grad_dst, const at::Tensor& weight, co
     arguments.grad_dst = dense_grad_dst.data_ptr();
     arguments.weight = dense_weight.data_ptr();
     arguments.grad_src = grad_src.data_ptr();
-    execute(Plan(problem), arguments);
+    execute(*prepared(problem), arguments);
     return grad_src;
 }
 
@@ -84,7 +99,7 @@ std::tuple<at::Tensor, at::Tensor> bwd_weight_cpu(const at::Tensor& src, const a
     arguments.grad_dst = dense_grad_dst.data_ptr();
     arguments.grad_weight = grad_weight.data_ptr();
     if (with_bias) arguments.grad_bias = grad_bias.data_ptr();
-    execute(Plan(problem), arguments);
+    execute(*prepared(problem), arguments);
     return {grad_weight, grad_bias};
 }
 

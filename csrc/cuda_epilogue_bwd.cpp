@@ -14,8 +14,8 @@ namespace {
 std::shared_ptr<const cuda::EpilogueBwd> prepared(const Problem& problem, const Epilogue& epilogue, Text text,
                                                   int device, bool with_bias) {
     // Never destroyed: threads may still call while the process ends.
-    static auto& all = *new Kept<cuda::EpilogueBwd>;
-    const std::string key = plan_key(problem, text, device) + (with_bias ? '1' : '0');
+    static auto& all = *new Kept<cuda::EpilogueBwd>(4096);
+    const std::string key = cuda_plan_key(problem, text, device) + (with_bias ? '1' : '0');
     if (auto known = all.find(key)) return known;
     auto made = std::make_shared<const cuda::EpilogueBwd>(problem, epilogue, cuda::device(device), with_bias);
     all.insert(key, made);

@@ -1,6 +1,5 @@
 #include "cuda_plans.hpp"
 
-#include <cstdlib>
 #include <mutex>
 #include <set>
 
@@ -9,29 +8,16 @@
 #include "convert.hpp"
 #include "cuda/runtime/jit.hpp"
 #include "kept.hpp"
+#include "plan_key.hpp"
 #include "text.hpp"
 
 namespace tconv3d::ops {
 
 namespace {
 
-void append(std::string& bytes, int64_t value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-void append(std::string& bytes, const Extents& extents) {
-    for (const int64_t extent : extents) append(bytes, extent);
-}
-
-/// The value of an environment variable; empty where it is not set.
-std::string setting(const char* variable) {
-    const char* value = std::getenv(variable);
-    return value == nullptr ? "" : value;
-}
-
 Kept<CudaPlan>& plans() {
     // Never destroyed: threads may still call while the process ends.
-    static auto& all = *new Kept<CudaPlan>;
+    static auto& all = *new Kept<CudaPlan>(4096);
     return all;
 }
 
@@ -56,23 +42,9 @@ CudaPlan make_plan(const Problem& problem, const Epilogue& epilogue, int device,
 
 } // namespace
 
-std::string plan_key(const Problem& problem, Text epilogue, int device) {
-    std::string bytes;
-    bytes.reserve(256);
-    for (const int64_t value : {problem.batch, problem.src_channels, problem.dst_channels, problem.groups})
-        append(bytes, value);
-    for (const Extents& extents :
-         {problem.src, problem.kernel, problem.stride, problem.padding, problem.output_padding, problem.dilation})
-        append(bytes, extents);
-    append(bytes, static_cast<int64_t>(problem.dtype));
-    append(bytes, static_cast<int64_t>(problem.math));
-    append(bytes, static_cast<int64_t>(problem.layout));
-    append(bytes, static_cast<int64_t>(problem.direction));
-    append(bytes, device);
-    bytes.append(epilogue.data(), epilogue.size());
-    for (const char* variable : {"TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_VARIANT", "TCONV3D_CUDA_SIZES"})
-        bytes.append(1, '\0').append(setting(variable));
-    return bytes;
+std::string cuda_plan_key(const Problem& problem, Text epilogue, int device) {
+    return plan_key(problem, epilogue, {"TCONV3D_CUDA_IMPL", "TCONV3D_CUDA_VARIANT", "TCONV3D_CUDA_SIZES"}) + '\0' +
+           std::to_string(device);
 }
 
 void warn_once(const std::string& way, const std::string& message) {
@@ -89,7 +61,7 @@ void forget_cuda_plans() {
 }
 
 std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue, int device) {
-    const std::string wanted = plan_key(problem, epilogue, device);
+    const std::string wanted = cuda_plan_key(problem, epilogue, device);
     if (std::shared_ptr<const CudaPlan> known = plans().find(wanted)) return known;
     auto made = std::make_shared<const CudaPlan>(make_plan(problem, parsed_epilogue(epilogue), device, {}));
     if (!made->plan)
@@ -106,7 +78,7 @@ std::shared_ptr<const CudaPlan> next_cuda_plan(const Problem& problem, Text epil
     auto made = std::make_shared<const CudaPlan>(make_plan(problem, before.epilogue, device, std::move(failed)));
     warn_once(name_of(before) + name_of(*made), text("tconv3d's ", name_of(before), " has failed for ", problem.str(),
                                                      ", so ", name_of(*made), " computes: ", failure.what()));
-    plans().insert(plan_key(problem, epilogue, device), made);
+    plans().insert(cuda_plan_key(problem, epilogue, device), made);
     return made;
 }
 

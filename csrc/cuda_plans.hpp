@@ -27,8 +27,8 @@ std::shared_ptr<const CudaPlan> cuda_plan(const Problem& problem, Text epilogue,
 std::shared_ptr<const CudaPlan> next_cuda_plan(const Problem& problem, Text epilogue, int device,
                                                const CudaPlan& before, const KernelFailure& failure);
 
-/// Everything that a plan depends on, as bytes. A problem's text would do, but costs microseconds in each call.
-std::string plan_key(const Problem& problem, Text epilogue, int device);
+/// The key of a plan on this device.
+std::string cuda_plan_key(const Problem& problem, Text epilogue, int device);
 
 /// Of all problems that go the same way for the same reason, only the first is told.
 void warn_once(const std::string& way, const std::string& message);

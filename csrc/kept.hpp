@@ -12,6 +12,10 @@ namespace tconv3d::ops {
 template <typename Value>
 class Kept {
 public:
+    /// Inputs of ever new sizes must not fill the memory: what would be one more than `most` replaces all others. A
+    /// training or serving process has far fewer.
+    explicit Kept(size_t most) : most_(most) {}
+
     std::shared_ptr<const Value> find(const std::string& key) {
         const std::shared_lock<std::shared_mutex> lock(mutex_);
         const auto found = values_.find(key);
@@ -20,7 +24,7 @@ public:
 
     void insert(const std::string& key, std::shared_ptr<const Value> value) {
         const std::unique_lock<std::shared_mutex> lock(mutex_);
-        if (values_.size() >= kMost) values_.clear();
+        if (values_.size() >= most_) values_.clear();
         values_[key] = std::move(value);
     }
 
@@ -30,9 +34,7 @@ public:
     }
 
 private:
-    /// Inputs of ever new sizes must not fill the memory. A training or serving process has far fewer.
-    static constexpr size_t kMost = 4096;
-
+    const size_t most_;
     std::shared_mutex mutex_;
     std::unordered_map<std::string, std::shared_ptr<const Value>> values_;
 };

@@ -60,6 +60,7 @@ Geometry::Geometry(at::IntArrayRef stride_, at::IntArrayRef padding_, at::IntArr
 
 std::vector<int64_t> Geometry::packed() const {
     std::vector<int64_t> values;
+    values.reserve(13);
     for (const Extents& part : {stride, padding, output_padding, dilation})
         values.insert(values.end(), part.begin(), part.end());
     values.push_back(groups);

@@ -31,6 +31,8 @@ def as_epilogue(value: Any, argument: str) -> Epilogue:
         return build(Epilogue(), **keywords)
     if function is F.prelu:
         raise TypeError(f"{argument}: {_PRELU}")
+    if isinstance(value, type) and value in _MODULES:
+        raise TypeError(f"{argument} is the class {value.__name__}: give an instance of it, nn.{value.__name__}()")
     raise TypeError(
         f"{argument} must be a tconv3d.Epilogue, an activation module or function of PyTorch that it has a step for "
         f"({_known()}), not {value!r}"

@@ -59,15 +59,19 @@ class FoldedNorm:
     """
 
     norm: nn.BatchNorm3d
+    parent: nn.Sequential
+    key: str
     steps: tuple[Step, ...]
     text: str
 
     def applies(self) -> bool:
-        """In training mode the batch's own mean and variance are not known before the convolution is."""
-        return not self.norm.training
+        """In training mode the batch's own mean and variance are not known before the convolution is. A module that
+        was put in the place of the norm, as `nn.SyncBatchNorm.convert_sync_batchnorm` does, computes for itself."""
+        return not self.norm.training and self.parent._modules.get(self.key) is self.norm
 
-    def tensors(self, dtype: torch.dtype) -> list[Tensor]:
-        """Factor and summand of each channel."""
+    def tensors(self, weight: Tensor) -> list[Tensor]:
+        """Factor and summand of each channel, in the type and on the device of the convolution's weight, which
+        nn.DataParallel copies without the norm."""
         norm = self.norm
         factor = torch.rsqrt(_running(norm.running_var) + norm.eps)
         if norm.weight is not None:
@@ -75,7 +79,7 @@ class FoldedNorm:
         summand = -_running(norm.running_mean) * factor
         if norm.bias is not None:
             summand = summand + norm.bias
-        return [factor.to(dtype), summand.to(dtype)]
+        return [factor.to(weight), summand.to(weight)]
 
     def then(self, activation: nn.Module) -> None:
         """Takes an activation that follows."""
@@ -86,10 +90,11 @@ class FoldedNorm:
         return f"BatchNorm3d as {self.text}"
 
     @classmethod
-    def of(cls, norm: nn.BatchNorm3d) -> FoldedNorm:
+    def at(cls, place: _Place) -> FoldedNorm:
         """The normalisation alone."""
         chain = Epilogue().channel_mul().channel_add()
-        return cls(norm, chain.steps, chain.text)
+        norm = cast(nn.BatchNorm3d, place.parent._modules[place.key])
+        return cls(norm, place.parent, place.key, chain.steps, chain.text)
 
 
 class _Place(NamedTuple):
@@ -139,7 +144,7 @@ def _fuse_behind(convolution: Any, places: list[_Place], uses: Counter[Any]) -> 
             return fused
         label = type(module).__name__
         if not fused and folded is None and _is_folded_norm(module, uses, convolution):
-            convolution._folded = FoldedNorm.of(cast(nn.BatchNorm3d, module))
+            convolution._folded = FoldedNorm.at(place)
             module.__class__ = FusedBatchNorm3d
         elif why_no_steps(module) is None:
             _take(convolution, module)

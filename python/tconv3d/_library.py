@@ -104,7 +104,10 @@ def _load(path: Path) -> str | None:
             f"tconv3d's operators cannot be loaded into PyTorch {torch.__version__}; "
             f"most often they were built against another PyTorch. {_BUILD}\n{error}"
         )
-    built_with = str(json.loads(torch.ops.tconv3d.machine())["torch_built_with"])
+    try:
+        built_with = str(json.loads(torch.ops.tconv3d.machine())["torch_built_with"])
+    except RuntimeError as error:  # TCONV3D_ISA asks for what there is not
+        return f"tconv3d's operators cannot be used: {error}"
     if _minor(built_with) != _minor(torch.__version__):
         return (
             f"tconv3d's operators were built against PyTorch {built_with}, but PyTorch {torch.__version__} is "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar, Union, cast
 
 import torch
 from torch import nn
@@ -42,6 +42,11 @@ class AccelerateReport:
     fused: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __str__(self) -> str:
+        if not self.swapped and not self.left:
+            return (
+                "tconv3d: no nn.ConvTranspose3d among the modules (calls of F.conv_transpose3d are taken by "
+                "tconv3d.enable())"
+            )
         counts = f"{len(self.swapped)} swapped, {len(self.left)} left"
         if self.left_on_cpu:
             counts += f", {len(self.left_on_cpu)} of the swapped computed by PyTorch on the CPU"
@@ -82,7 +87,9 @@ def accelerate(
     ``fuse=True`` lets a transposed convolution compute what follows it in an ``nn.Sequential``: activations that an
     ``Epilogue`` has steps for, and, where the model is in eval mode, a BatchNorm3d and the activations behind it. In
     training mode such a BatchNorm3d computes for itself, as ever. A placeholder keeps the place of each activation. The
-    Sequential must be called as a whole: code that takes a module out of it gets the output with what was fused.
+    Sequential must be called as a whole: code that takes a module out of it gets the output with what was fused; call
+    `restore` before you put other modules into it. A transposed convolution with hooks (a lazy one has some until its
+    first input), or one that is in several places, keeps its own output.
 
     >>> import tconv3d
     >>> from torch import nn
@@ -182,7 +189,8 @@ def _matches(
     argument: str, selection: Selection, names: dict[nn.Module, list[str]], modules: dict[str, nn.Module]
 ) -> set[nn.Module]:
     """The transposed convolutions that are selected, or lie in a module that is."""
-    parts = (selection,) if isinstance(selection, (str, type)) else tuple(selection)
+    several = isinstance(selection, Iterable) and not isinstance(selection, (str, type))
+    parts: tuple[Any, ...] = tuple(cast("Iterable[Any]", selection)) if several else (selection,)
     found: set[nn.Module] = set()
     for part in parts:
         if not isinstance(part, (str, type)):

@@ -186,7 +186,10 @@ class Epilogue:
         bound, rest = list(self.operands), iter(operands)
         open_steps = [(i, step) for i, step in enumerate(self._steps_with_operand()) if bound[i] is None]
         if len(open_steps) != len(operands):
-            raise ValueError(f"{self!r} takes {len(open_steps)} tensors at each call, but got {len(operands)}")
+            raise ValueError(
+                f"{self!r} takes {_tensors(len(open_steps))} at each call, one for each step without its own, "
+                f"but got {_tensors(len(operands))} (operands= of a module, bind() of an epilogue)"
+            )
         for i, step in open_steps:
             bound[i] = _checked_operand(step.method, next(rest))
         return Epilogue(self.steps, tuple(bound))
@@ -259,6 +262,10 @@ _APPLY: dict[str, Callable[..., Tensor]] = {
     "residual_add": lambda x, operand: x + operand.expand_as(x),
     "residual_mul": lambda x, operand: x * operand.expand_as(x),
 }
+
+
+def _tensors(count: int) -> str:
+    return "1 tensor" if count == 1 else f"{count} tensors"
 
 
 def _in_type_of(x: Tensor, operand: Tensor) -> Tensor:

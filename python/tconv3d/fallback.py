@@ -25,13 +25,15 @@ torch_conv_transpose3d = torch.conv_transpose3d
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _PLAIN = (Tensor, torch.nn.Parameter)
 _STRIDED = torch.strided
+#: Found once, because every call asks.
+_has_transforms, _tracing_state = torch._C._are_functorch_transforms_active, torch._C._get_tracing_state
 
 
 def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: Sequence[Tensor] = ()) -> str | None:
     """Why tconv3d leaves this call to PyTorch; None when it takes it. `operands` are the tensors of an epilogue."""
     if _exports_to_onnx(input):
         return "torch.onnx exports the call, and ONNX has PyTorch's operators alone"
-    if torch._C._are_functorch_transforms_active():
+    if _has_transforms():
         return "a torch.func transform (vmap, grad, jvp, …) is active"
     if forward_ad._current_level >= 0:
         return "forward-mode differentiation is active"
@@ -46,7 +48,7 @@ def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: 
 
 def is_tracing() -> bool:
     """Whether torch.jit.trace records the call: sizes are tensors then, which Python code should not look at."""
-    return torch._C._get_tracing_state() is not None
+    return _tracing_state() is not None
 
 
 def _exports_to_onnx(input: Tensor) -> bool:
@@ -68,10 +70,10 @@ def is_plain(input: Tensor, weight: Tensor, bias: Tensor | None, operands: Seque
         and input.layout is _STRIDED
         and not input.is_nested
         and (input.is_cpu or (input.is_cuda and _library.cuda_failure() is None))
-        and not torch._C._are_functorch_transforms_active()
+        and not _has_transforms()
         and forward_ad._current_level < 0
         and (not operands or _are_plain(operands, dtype))
-        and not is_tracing()
+        and _tracing_state() is None
         and input.numel() != 0
     )
 

@@ -94,7 +94,7 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         """Checks once what calls would check each time. What is wrong is told by the call, as by PyTorch's module."""
         given = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
-            self._checked_parameters = Parameters.checked(*given)
+            self._checked_parameters = Parameters.checked(*given).shortened()
 
     @property
     def epilogue(self) -> Epilogue | None:
@@ -106,6 +106,11 @@ class ConvTranspose3d(nn.ConvTranspose3d):
 
     @epilogue.setter
     def epilogue(self, epilogue: EpilogueLike | None) -> None:
+        if "_own_steps" in self.__dict__:  # its activations would be lost: placeholders stand where they were
+            raise RuntimeError(
+                "ConvTranspose3d: this module computes activations that tconv3d.accelerate(fuse=True) took from behind "
+                f"it ({self.epilogue!r}): call tconv3d.restore(model) before you set its epilogue"
+            )
         chain = None if epilogue is None else as_epilogue(epilogue, "ConvTranspose3d: epilogue")
         for name in self._epilogue_names:
             if name is not None:
@@ -143,10 +148,12 @@ class ConvTranspose3d(nn.ConvTranspose3d):
             parameters = self._parameters_for(input, output_size)
         compute = by_pytorch if self._leaves_cpu and getattr(input, "is_cpu", False) else call
         weight, bias = self._tensor("weight"), self._tensor("bias")
-        if operands is None and self._folded is None and not self._epilogue_names:
-            steps, text = self._epilogue_steps, self._epilogue_text
-            return compute(input, weight, bias, parameters, steps or (), text)
-        return compute(input, weight, bias, parameters, *self._chain(operands))
+        steps, text, names = self._epilogue_steps or (), self._epilogue_text, self._epilogue_names
+        if operands is not None or self._folded is not None or None in names:
+            return compute(input, weight, bias, parameters, *self._chain(operands))
+        if not names:
+            return compute(input, weight, bias, parameters, steps, text)
+        return compute(input, weight, bias, parameters, steps, text, [self._tensor(name) for name in names])
 
     def extra_repr(self) -> str:
         """The arguments that are not defaults, as PyTorch shows them, and the epilogue."""
@@ -159,9 +166,8 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         """The attribute of that name. A parameter or a buffer is found at once: `nn.Module.__getattr__` takes half a
         microsecond of every call for each of them."""
         for tensors in (self._parameters, self._buffers):
-            found = tensors.get(name)
-            if found is not None:
-                return found
+            if name in tensors:
+                return tensors[name]
         return getattr(self, name)
 
     def _parameters_for(self, input: Tensor, output_size: list[int] | None) -> tuple[Any, ...]:
@@ -178,15 +184,18 @@ class ConvTranspose3d(nn.ConvTranspose3d):
             brought = () if given is None else (given,) if isinstance(given, Tensor) else given
             tensors = (self.epilogue or Epilogue()).bind(*brought).bound_operands()
         else:
-            tensors = [self._tensor(cast(str, name)) for name in self._epilogue_names]
+            tensors = [self._tensor(name) for name in self._epilogue_names]
         if self._folded is not None and self._folded.applies():
             steps, text = (*steps, *self._folded.steps), f"{text} {self._folded.text}"
-            tensors += self._folded.tensors(self.weight.dtype)
+            tensors += self._folded.tensors(self.weight)
         return steps, text, tensors
 
     @property
     def _scripted_epilogue(self) -> str:
-        """The epilogue's text, which becomes a constant of the script."""
+        """The epilogue's text, which becomes a constant of the script. torch.jit.trace reads the constants too, but
+        records what was called instead of compiling it."""
+        if torch.jit._trace._trace_module_map is not None:
+            return ""
         if self._folded is not None:
             raise ValueError(
                 "ConvTranspose3d: torch.jit.script cannot take a BatchNorm3d that accelerate(fuse=True) has fused: "

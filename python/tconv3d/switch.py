@@ -68,7 +68,10 @@ class Switch:
         with _lock:
             self._take_back()
             _apply()
-        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        if isinstance(function, type):
+            raise TypeError(f"{function.__qualname__} is a class, which would become a function: decorate its methods")
+        pieces = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        if any(runs_in_pieces(function) for runs_in_pieces in pieces):
             raise TypeError(
                 f"{function.__qualname__} runs in pieces, between which other code would see the switch: "
                 "use a with block inside of it"

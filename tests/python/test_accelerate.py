@@ -217,6 +217,8 @@ def test_a_selection_that_matches_nothing_is_an_error() -> None:
             tconv3d.accelerate(Decoder(), **{argument: "decoder.up"})
     with pytest.raises(TypeError, match="names and types"):
         tconv3d.accelerate(Decoder(), only=[3])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="only takes names and types of modules, not 3"):
+        tconv3d.accelerate(Decoder(), only=3)  # type: ignore[arg-type]
 
 
 def test_on_the_cpu_what_would_be_slower_is_pytorchs() -> None:
@@ -257,3 +259,9 @@ def test_the_rule_for_the_cpu_against_what_was_measured() -> None:
         taken = _cpu_estimate.why_slower(module_of(own["fwd"]["problem"])) is None
         assert taken or min(forward, step) <= 1.05, (name, forward, step)
         assert not taken or min(forward, step) >= 0.95, (name, forward, step)
+
+
+def test_a_model_without_such_modules_is_told_what_else_there_is() -> None:
+    model = tconv3d.accelerate(nn.Sequential(nn.Conv3d(1, 2, 3)))
+    assert "no nn.ConvTranspose3d" in str(tconv3d.report(model))
+    assert "tconv3d.enable()" in str(tconv3d.report(model))

@@ -116,7 +116,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a module with hooks": (hooked(), "hooks"),
     "inside of a Sequential": (nn.Sequential(nn.ReLU(), nn.Softmax(1)), "Softmax"),
     "another function": (torch.exp, "exp"),
-    "a class": (nn.ReLU, "ReLU"),
+    "a class": (nn.ReLU, "is the class ReLU: give an instance"),
     "a name": ("relu", "'relu'"),
 }
 

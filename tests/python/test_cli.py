@@ -86,6 +86,19 @@ def test_doctor_names_the_forced_instruction_set() -> None:
     assert any("portable" in line and "chosen" in line for line in done.stdout.splitlines())
 
 
+def test_an_instruction_set_that_there_is_not_is_told_without_a_traceback() -> None:
+    done = run_apart(["doctor"], TCONV3D_ISA="abacus")
+    assert done.returncode == 1
+    assert "not usable: tconv3d's operators cannot be used: TCONV3D_ISA=abacus is not known" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_gpu_is_named_in_any_case() -> None:
+    lines = [succeed("explain", PROBLEM, "--device", "cuda", "--gpu", name) for name in ("h200", "H200")]
+    assert lines[0] == lines[1]
+    assert "NVIDIA H200" in lines[0]
+
+
 def test_a_listed_problem_has_its_mode_and_layout_once_in_its_name() -> None:
     parser = argparse.ArgumentParser()
     listed.add_arguments(parser)
@@ -98,6 +111,11 @@ def test_a_listed_problem_has_its_mode_and_layout_once_in_its_name() -> None:
     assert [case.name for case in cases] == [f"{PROBLEM} f32 ncdhw", f"{PROBLEM} f32 ncdhw bwd_weight"]
     with pytest.raises(ValueError, match="unknown 'sideways'; known: fwd, bwd_data, bwd_weight"):
         listed.listed(parser.parse_args([PROBLEM, "--direction", "sideways"]))
+
+
+def test_listed_problems_may_be_named() -> None:
+    options = argparse.Namespace(problems=["kb1_70", PROBLEM], dtype="bf16", layout=None, direction=None)
+    assert [case.name for case in listed.listed(options)] == ["kb1_70 bf16 ncdhw", f"{PROBLEM} bf16 ncdhw"]
 
 
 @pytest.mark.parametrize("direction", ["fwd", "bwd_data", "bwd_weight"])
@@ -170,10 +188,12 @@ def test_explain_finds_problems_by_name() -> None:
     ("arguments", "mentions"),
     [
         (("explain", "n1 ci2 co3 2x3x4 k3 q7"), "q7"),
+        (("explain", PROBLEM, "--device", "mps"), "--device is cpu or cuda, got mps"),
         (("explain", "n1 ci2 co3 1x1x1 k1 p1"), "-1"),
         (("explain", PROBLEM, "--epilogue", "blur"), "blur"),
         (("explain", "kb1_7"), "'baselines' has no problem named 'kb1_7': did you mean kb1_7"),
         (("explain", "something"), "no problem named 'something': it has kb1_58, "),
+        (("precompile", "kb1_7", "--gpu", "h200"), "'baselines' has no problem of that name: did you mean kb1_7"),
         (("bench", "--filter", "no_such_problem"), "no_such_problem"),
         (("bench", "--problems", "no_such_file"), "no_such_file"),
     ],
@@ -184,9 +204,26 @@ def test_bad_input_gets_one_line(arguments: tuple[str, ...], mentions: str) -> N
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("no_such_command",), ("bench", "--directions", "sideways"), ("bench", "--filter", "(")], ids=str
+    "arguments",
+    [
+        (),
+        ("no_such_command",),
+        ("bench", "--directions", "sideways"),
+        ("bench", "--filter", "("),
+        ("bench", "--seconds", "0"),
+        ("bench", "--seconds", "nan"),
+        ("bench", "--repeats", "0"),
+        ("bench", "--threads", "-1"),
+        ("bench", "--json", "."),
+        ("bench", "--json", f"{__file__}/out.json"),
+        ("bench", "--plot", "out.txt"),
+        ("demo", "--seconds", "-1"),
+        ("tune", PROBLEM, "--record", "."),
+    ],
+    ids=str,
 )
 def test_bad_usage(arguments: tuple[str, ...]) -> None:
+    """What cannot be used is told before anything is measured."""
     done = run(*arguments)
     assert done.returncode == 2
     assert "usage" in done.stderr

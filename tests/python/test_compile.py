@@ -120,6 +120,21 @@ def test_compile_the_function() -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+def test_compile_the_function_with_dynamic_parameters() -> None:
+    """Integers that the compiler knows as symbols alone."""
+    torch.compiler.reset()
+    weight = torch.randn(4, 6, 3, 3, 3)
+
+    @torch.compile(dynamic=True, backend="aot_eager")
+    def function(src: Tensor, stride: Any, padding: Any) -> Tensor:
+        return conv_transpose3d(src, weight, stride=stride, padding=padding)
+
+    for stride, padding in ((1, 0), (2, 1), (3, 1), ((1, 2, 3), (0, 1, 1)), ((2, 2, 2), 0)):
+        src = torch.randn(2, 4, 3, 4, 5)
+        theirs = F.conv_transpose3d(src, weight, stride=stride, padding=padding)
+        torch.testing.assert_close(function(src, stride, padding), theirs, rtol=1e-4, atol=1e-4)
+
+
 def test_compile_under_autocast() -> None:
     torch.compiler.reset()
     model, src = Block(), torch.randn(2, 4, 3, 4, 5)

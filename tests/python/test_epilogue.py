@@ -287,13 +287,13 @@ def test_operands_that_are_missing_or_too_many() -> None:
     chain = Epilogue().residual_add().channel_mul()
     module = ConvTranspose3d(5, 7, 2, epilogue=chain)
     for operands, count in (([skip], 1), (None, 0), ([skip, skip[0, :, 0, 0, 0], skip], 3)):
-        with pytest.raises(ValueError, match=f"takes 2 tensors at each call, but got {count}"):
+        with pytest.raises(ValueError, match=f"takes 2 tensors at each call, .* but got {count} tensor.*operands="):
             module(src, operands=operands)
     with pytest.raises(ValueError, match="one dimension"):
         module(src, operands=[skip, skip])
     with pytest.raises(TypeError, match="must be a tensor, not 3"):
         module(src, operands=[skip, 3])
-    with pytest.raises(ValueError, match="takes 0 tensors"):
+    with pytest.raises(ValueError, match=r"takes 0 tensors .* but got 1 tensor "):
         ConvTranspose3d(5, 7, 2)(src, operands=[skip])
     with pytest.raises(ValueError, match=r"residual_add\(\).* without its tensor"):
         conv_transpose3d(src, module.weight, epilogue=chain)

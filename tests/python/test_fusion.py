@@ -221,3 +221,31 @@ def test_torchscript_never_forgets_a_fused_norm() -> None:
     with pytest.raises(ValueError, match="cannot take a BatchNorm3d that accelerate"):
         torch.jit.script(model)
     torch.testing.assert_close(torch.jit.script(tconv3d.restore(model))(SRC), expected)
+
+
+def test_the_epilogue_of_a_fused_module_is_not_set_beside_its_placeholders() -> None:
+    model = nn.Sequential(nn.ConvTranspose3d(4, 6, 2), nn.ReLU())
+    tconv3d.accelerate(model, fuse=True, always=True)
+    for epilogue in (None, nn.Tanh()):
+        with pytest.raises(RuntimeError, match=r"took from behind it \(Epilogue\(\)\.relu\(\)\).*restore"):
+            model[0].epilogue = epilogue
+    assert model[0].epilogue == tconv3d.Epilogue().relu()
+    tconv3d.accelerate(tconv3d.restore(model))
+    model[0].epilogue = nn.Tanh()
+    assert model[0].epilogue == tconv3d.Epilogue().tanh()
+
+
+def test_a_module_in_the_place_of_a_fused_norm_computes_for_itself() -> None:
+    model = nn.Sequential(nn.ConvTranspose3d(4, 6, 2), nn.BatchNorm3d(6), nn.ReLU()).eval()
+    model[1].running_mean.normal_()
+    model[1].running_var.uniform_(0.5, 2)
+    src, plain = torch.randn(2, 4, 3, 3, 3), copy.deepcopy(model)
+    tconv3d.accelerate(model, fuse=True, always=True)
+    torch.testing.assert_close(model(src), plain(src))
+    synchronised = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(model))
+    assert isinstance(synchronised[1], nn.SyncBatchNorm)
+    torch.testing.assert_close(synchronised.eval()(src), plain(src))  # PyTorch 2.1 leaves it in training mode
+    model[1] = plain[1] = nn.Identity()
+    torch.testing.assert_close(model(src), plain(src))
+    assert isinstance(tconv3d.restore(model)[2], nn.ReLU)
+    torch.testing.assert_close(model(src), plain(src))

@@ -6,8 +6,8 @@ import pytest
 
 import host_time
 
-#: tools/host-time shows at most 1.4 on an idle machine. This is what no regression by an order of magnitude passes.
-MOST = 2.2
+#: tools/host-time shows at most 1.2 on an idle machine. The rest is for machines that are busy or unlike that one.
+MOST = 1.8
 
 
 @pytest.mark.parametrize("grad", [False, True])

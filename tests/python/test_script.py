@@ -126,6 +126,34 @@ def test_trace_without_warnings(epilogue: Epilogue | None, unbatched: bool) -> N
         assert torch.equal(each(other[0] if unbatched else other), model(other[0] if unbatched else other))
 
 
+class WithSkip(nn.Module):
+    """Nine tensors come with each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        chain = Epilogue()
+        for _ in range(9):
+            chain = chain.residual_add()
+        self.up = tconv3d.ConvTranspose3d(4, 6, 3, epilogue=chain)
+
+    def forward(self, src: Tensor, skip: Tensor) -> Tensor:
+        dst: Tensor = self.up(src, operands=[skip] * 9)
+        return dst
+
+
+def test_what_cannot_be_scripted_can_be_traced() -> None:
+    src, skip = source(), torch.randn(2, 6, 5, 6, 7)
+    folded = nn.Sequential(nn.ConvTranspose3d(4, 6, 3), nn.BatchNorm3d(6), nn.ReLU()).eval()
+    tconv3d.accelerate(folded, fuse=True, always=True)
+    cases: list[tuple[nn.Module, tuple[Tensor, ...]]] = [(folded, (src,)), (WithSkip(), (src, skip))]
+    for model, inputs in cases:
+        with pytest.raises(ValueError, match=r"torch\.jit\.script"):
+            torch.jit.script(model)
+        traced = torch.jit.trace(model, inputs)
+        assert calls_tconv3d(traced)
+        assert torch.equal(saved_and_loaded(traced)(*inputs), model(*inputs))
+
+
 def test_tracing_finds_inputs_without_voxels() -> None:
     with pytest.raises(RuntimeError, match="0x4x5"):
         torch.jit.trace(tconv3d.ConvTranspose3d(4, 6, 3), torch.empty(2, 4, 0, 4, 5))

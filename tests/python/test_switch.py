@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import torch
@@ -191,5 +191,23 @@ def test_functions_that_run_in_pieces_are_refused() -> None:
         @tconv3d.enable()
         def numbers() -> Iterator[int]:
             yield 1
+
+    assert not tconv3d.is_enabled()
+
+    with pytest.raises(TypeError, match="pieces"):
+
+        @tconv3d.enable()
+        async def more_numbers() -> AsyncIterator[int]:
+            yield 1
+
+    assert not tconv3d.is_enabled()
+
+
+def test_classes_are_refused() -> None:
+    with pytest.raises(TypeError, match="Up is a class"):
+
+        @tconv3d.enable()
+        class Up(torch.nn.Module):
+            pass
 
     assert not tconv3d.is_enabled()

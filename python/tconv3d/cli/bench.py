@@ -7,13 +7,12 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
 from .. import _library
 from ..problem import DIRECTIONS, LAYOUTS, NamedProblem, find_file, read_file
-from . import bench_cuda
+from . import bench_cuda, usage
 from .cases import TOLERANCE, make_case, relative_error
 from .load import watched
 from .machine import Rates, measure_rates
@@ -32,12 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_list(parser, ["--dtype"], list(MODES), "f32 on the CPU, tf32 on a GPU")
     _add_list(parser, ["--layout"], list(LAYOUTS), "ncdhw")
     parser.add_argument("--scale", choices=["cpu", "none"], help="cpu: cut to 3 GFLOP (default on the CPU)")
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of both sides (default: PyTorch's)")
-    parser.add_argument("--seconds", type=float, default=0.4, help="time for each measurement (default 0.4)")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each side at least (default 3)")
+    parser.add_argument(
+        "--threads", type=usage.count, metavar="N", help="CPU threads of both sides (default: PyTorch's)"
+    )
+    parser.add_argument("--seconds", type=usage.seconds, default=0.4, help="time for each measurement (default 0.4)")
+    parser.add_argument("--repeats", type=usage.count, default=3, help="runs of each side at least (default 3)")
     parser.add_argument("--seed", type=int, default=0, help="of the random data (default 0)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="every number, with versions and machine")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="speed-ups as a bar chart")
+    parser.add_argument("--json", type=usage.output, metavar="FILE", help="every number, with versions and machine")
+    parser.add_argument("--plot", type=usage.picture, metavar="FILE.png", help="speed-ups as a bar chart")
 
 
 def run(options: argparse.Namespace) -> int:

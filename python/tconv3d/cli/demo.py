@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .. import ConvTranspose3d, Epilogue, _library
 from ..problem import Problem
+from . import usage
 from .cases import TOLERANCE, relative_error
 from .load import watched
 from .machine import cores, cpu_model
@@ -38,7 +39,7 @@ _SCENES = [
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=0.5, help="time for each measurement (default 0.5)")
+    parser.add_argument("--seconds", type=usage.seconds, default=0.5, help="time for each measurement (default 0.5)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from difflib import get_close_matches
 
 import torch
 
 from .. import _library
-from ..problem import DIRECTIONS, Problem, find_file, read_file
+from ..problem import DIRECTIONS, Problem, find_file
 from . import model
 from .gpu import measure_gpu_rates, require_gpu
-from .listed import words
+from .listed import named, words
 from .machine import measure_rates, roofline
 from .modes import MODES, in_mode, mode_of
 
@@ -31,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     _library.require()
     device = torch.device(options.device)
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"--device is cpu or cuda, got {options.device}: elsewhere PyTorch's operator computes")
     problem = _find(options.problem, options.problems)
     if options.dtype is not None:
         problem = in_mode(problem, options.dtype)
@@ -67,9 +68,7 @@ def _find(text: str, problems: str) -> Problem:
     """A problem string has blanks, a name has none."""
     if " " in text.strip():
         return Problem.parse(text)
-    known = {named.name: named.problem for named in read_file(find_file(problems))}
-    if text in known:
-        return known[text]
-    near = get_close_matches(text, known, n=5, cutoff=0.7)
-    hint = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(known)}"
-    raise ValueError(f"'{problems}' has no problem named '{text}': {hint}")
+    found = named(text, find_file(problems))
+    if isinstance(found, str):
+        raise ValueError(f"'{problems}' has no problem named '{text}': {found}")
+    return found.problem

@@ -5,13 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
 
 from ..problem import DIRECTIONS, LAYOUTS, NamedProblem, Problem, find_file, read_file
 from .modes import MODES, in_mode, mode_of
 
+#: The file whose problems may be asked for by name.
+_NAMES = "baselines"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("problems", nargs="+", metavar="PROBLEM", help="problem strings, or files of them")
+    parser.add_argument(
+        "problems", nargs="+", metavar="PROBLEM", help="problem strings, files of them, or names of baselines"
+    )
     parser.add_argument("--dtype", metavar="LIST", help=f"of {', '.join(MODES)}; default: the problems' own")
     parser.add_argument("--layout", metavar="LIST", help=f"of {', '.join(LAYOUTS)}; default: the problems' own")
     parser.add_argument("--direction", metavar="LIST", help=f"of {', '.join(DIRECTIONS)}; default: the problems' own")
@@ -30,10 +37,25 @@ def words(text: str | None, known: Iterable[str], default: str) -> list[str]:
     return found
 
 
+def named(text: str, file: Path) -> NamedProblem | str:
+    """The problem of the file that has this name, or which names there are."""
+    known = {each.name: each for each in read_file(file)}
+    if text in known:
+        return known[text]
+    near = get_close_matches(text, known, n=5, cutoff=0.7)
+    return f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(known)}"
+
+
 def _read(text: str) -> list[NamedProblem]:
-    """A problem string has blanks; a file, or the name of one that comes with tconv3d, has none."""
-    if " " not in text:
-        return read_file(find_file(text))
+    """A problem string has blanks; a name of a problem, a file, or the name of one that comes with tconv3d has none."""
+    if " " not in text.strip():
+        found = named(text, find_file(_NAMES))
+        if isinstance(found, NamedProblem):
+            return [found]
+        try:
+            return read_file(find_file(text))
+        except FileNotFoundError as error:
+            raise ValueError(f"{error}; and '{_NAMES}' has no problem of that name: {found}") from None
     name = " ".join(word for word in text.split() if word not in (*MODES, *LAYOUTS, *DIRECTIONS))
     return [NamedProblem(name, Problem.parse(text), "")]
 

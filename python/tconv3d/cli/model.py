@@ -47,4 +47,4 @@ def asked_for(options: argparse.Namespace) -> Model | None:
         if options.multiprocessors:
             raise ValueError("--multiprocessors goes with --gpu or --arch")
         return None
-    return Model(gpu, options.multiprocessors)
+    return Model(gpu.lower(), options.multiprocessors)

@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from .. import _library
 from ..problem import NamedProblem, Problem
-from . import listed
+from . import listed, usage
 from .cases import make_tensors, tconv3d_call
 from .environment import environment
 from .gpu import measure, require_gpu, sets_past_l2
@@ -38,9 +37,12 @@ class Candidate:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     listed.add_arguments(parser)
-    parser.add_argument("--seconds", type=float, default=0.1, help="for each candidate (default 0.1)")
+    parser.add_argument("--seconds", type=usage.seconds, default=0.1, help="for each candidate (default 0.1)")
     parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="only append the times to FILE as JSON lines, and remember nothing"
+        "--record",
+        type=usage.output,
+        metavar="FILE",
+        help="only append the times to FILE as JSON lines, and remember nothing",
     )
 
 
