@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "cuda/reduction/reduction.hpp"
-#include "cuda/splits/add_splits.hpp"
-#include "drawn_problem.hpp"
 #include "emulated_bwd_weight.hpp"
 #include "made_up_devices.hpp"
 #include "problem_file.hpp"
@@ -55,58 +53,27 @@ const ReductionCase kCases[] = {
      "a stride and a dilation that nothing takes"},
 };
 
-/// One problem in a namespace of its own: is_exact() runs it.
 std::string case_source(const Problem& problem, const ReductionTile& tile, size_t number) {
-    Device device = testing::kAmpere;
-    device.multiprocessors = 1;
-    const std::string digits = std::to_string(number);
-    const KernelRequest products = reduction_request(problem, tile);
-    return "#undef CONSTANTS\n#undef PLACE\nnamespace case_" + digits + " {\n" +
-           testing::kernel_source("products", products, "PRODUCTS", digits) +
-           "#undef __shared__\n#define __shared__ static\n" + // of a CTA at a time
-           testing::kernel_source("bias", reduction_bias_request(problem), "BIAS", digits) +
-           testing::kernel_source("add", add_splits_request(problem), "ADD_SPLITS", digits) +
-           "#undef __shared__\n#define __shared__\n" + testing::given_source(problem) +
-           testing::arguments_source(reduction_arguments(problem, tile), "kProductsArguments") +
-           testing::arguments_source(reduction_bias_arguments(problem, device), "kBiasArguments") +
-           testing::constant("kSharedBytes", products.dynamic_shared_bytes) +
-           testing::constant("kItems", split_items(problem, tile) * tile.splits) +
-           testing::arguments_source(reduction_split_sums(problem, tile.splits, device), "kAddArguments") +
-           testing::constant("kBiasCtas", reduction_bias_ctas(problem, device)) +
-           testing::constant("kWithBias", number % 4 != 3) + testing::constant("kLongSrc", number % 2) +
-           testing::constant("kParts", reduction_parts(problem)) +
-           "using Arguments = ReductionArguments;\n"
-           "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
-           "    args.src = src;\n    args.grad_dst = grad_dst;\n}\n"
-           "#include \"bwd_weight_case/is_exact.hpp\"\n}\n";
+    const std::string arguments = testing::arguments_source(reduction_arguments(problem, tile), "kProductsArguments") +
+                                  "using Arguments = ReductionArguments;\n"
+                                  "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
+                                  "    args.src = src;\n    args.grad_dst = grad_dst;\n}\n";
+    return "#undef CONSTANTS\n#undef PLACE\n" +
+           testing::case_source(problem,
+                                {reduction_request(problem, tile), arguments, split_items(problem, tile) * tile.splits,
+                                 tile.splits, number % 4 != 3, number % 2 == 1},
+                                testing::kAmpere, number);
 }
 
-struct ToRun {
-    Problem problem;
-    ReductionTile tile;
-};
+using ToRun = testing::Tiled<ReductionTile>;
 
-/// All in one program: most of the time of one goes into headers.
 void expect_exact(const std::vector<ToRun>& cases) {
     const testing::Emulator emulator;
     emulator.allow_again("reduction/constants.cuh", "CONSTANTS");
     emulator.allow_again("reduction/place.cuh", "PLACE");
-    for (const char* name :
-         {"reduction/copy.cuh", "reduction/lay_out.cuh", "reduction/multiply.cuh", "finish/thread_sums.cuh"})
+    for (const char* name : {"reduction/copy.cuh", "reduction/lay_out.cuh", "reduction/multiply.cuh"})
         emulator.allow_again(name);
-    std::string sources, calls;
-    for (size_t i = 0; i < cases.size(); ++i) {
-        const auto& [problem, tile] = cases[i];
-        sources += case_source(problem, tile, i);
-        calls += "    if (!case_" + std::to_string(i) + "::is_exact()) wrong += std::printf(\"" + problem.str() + ", " +
-                 tile.str() + "\\n\");\n";
-    }
-    emulator.write("cases.cpp", "#include \"direct.hpp\"\n#undef __shared__\n#define __shared__\n"
-                                "#include \"shared/reduction.cuh\"\nusing namespace tconv3d::cuda;\n" +
-                                    sources + "int main() {\n    int wrong = 0;\n" + calls +
-                                    "    return wrong == 0 ? 0 : 1;\n}\n");
-    ASSERT_TRUE(emulator.compile("cases.cpp"));
-    EXPECT_TRUE(emulator.execute()) << "the problems above are wrong";
+    testing::expect_exact(emulator, cases, case_source);
 }
 
 TEST(ReductionEmulated, IsExactOnIntegersForEachTrait) {
@@ -144,22 +111,14 @@ TEST(ReductionEmulated, IsExactOnIntegersForListedProblems) {
     expect_exact(cases);
 }
 
-/// Drawn problems, each with one of its best tiles. TCONV3D_TEST_EVERY=1 takes many more, TCONV3D_TEST_SEED others.
 TEST(ReductionEmulated, IsExactOnIntegersForDrawnProblems) {
-    constexpr size_t kAtOnce = 16, kTiles = 30;
     Device device = testing::kHopper;
     device.multiprocessors = 3;
-    testing::Random random(testing::given_seed());
-    std::vector<ToRun> cases;
-    for (size_t left = 96 / testing::sampled_every(); left > 0;) {
-        const std::optional<Problem> problem = testing::drawn_problem(random, Direction::bwd_weight);
-        if (!problem || !answer_reduce({*problem, {}, device, 1}).accepts()) continue;
-        const std::vector<ReductionTile> tiles = best_reduction_tiles(*problem, device, kTiles);
-        cases.push_back({*problem, tiles[random() % tiles.size()]});
-        if (--left > 0 && cases.size() < kAtOnce) continue;
-        expect_exact(cases);
-        cases.clear();
-    }
+    const auto tiles_of = [&](const Problem& problem) {
+        const bool accepts = answer_reduce({problem, {}, device, 1}).accepts();
+        return accepts ? best_reduction_tiles(problem, device, 30) : std::vector<ReductionTile>();
+    };
+    testing::for_drawn_problems<ReductionTile>(tiles_of, expect_exact);
 }
 
 } // namespace

@@ -8,7 +8,7 @@ namespace tconv3d::cuda {
 /// times longer a tile takes than the longest of its parts, which was measured: their medians over the baselines.
 struct ReductionModel {
     double tf32_overhead = 2.9;
-    double split_overhead = 2; ///< of fp32 in full, whose products are three times as many: not measured
+    double split_overhead = 2;       ///< of fp32 in full, whose products are three times as many: not measured
     double laid_out_overhead = 2.25; ///< of 16-bit elements that are laid out
     double copied_overhead = 2.3;    ///< of those that copies bring to their positions
     double clocks_per_microsecond = 1755;

@@ -3,15 +3,13 @@
 #include <algorithm>
 
 #include "core/cuts.hpp"
+#include "cuda/reduction/candidates.hpp"
 #include "cuda/reduction/tile.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
 constexpr SweepModel kModel;
-
-/// Of the sums of all splits; one weight may be more, but then there is one split, which has no sums.
-constexpr int64_t kMostWorkspace = int64_t{64} << 20;
 
 double as_double(int64_t value) {
     return static_cast<double>(value);
@@ -143,23 +141,10 @@ double sweep_slice_clocks(const Problem& problem, const SweepTile& tile) {
 }
 
 void choose_sweep_splits(const Problem& problem, const Device& device, SweepTile& tile) {
-    const int64_t items = sweep_items(problem, tile);
-    const int64_t slices = std::max<int64_t>(sweep_slices(problem, tile), 1);
-    const int64_t most = std::max<int64_t>(std::min(slices, kMostWorkspace / 4 / split_sums(problem)), 1);
-    // Tensor cores cut off what a sum has no room for: 2^-24 of it, on average, in each k step. After this many it is
-    // what rounding to tf32 costs.
-    constexpr int64_t kMostSteps = 4096;
+    const int64_t slices = sweep_slices(problem, tile);
     const int64_t steps = slices * sweep_plane(problem, tile).steps();
-    const int64_t fewest = std::clamp<int64_t>(cuts(steps, kMostSteps), 1, most);
-    // As many as fill the device once, twice, and so on.
-    constexpr int64_t kMostTimes = 6;
-    SweepTile best = tile;
-    for (int64_t times = 0; times <= kMostTimes; ++times) {
-        tile.splits = std::clamp<int64_t>(times * device.multiprocessors / items, fewest, most);
-        tile.microseconds = estimate(problem, device, tile);
-        if (times == 0 || tile.microseconds < best.microseconds) best = tile;
-    }
-    tile = best;
+    set_best_splits(tile, split_counts(problem, device, {sweep_items(problem, tile), slices, steps}),
+                    [&](const SweepTile& split) { return estimate(problem, device, split); });
 }
 
 } // namespace tconv3d::cuda

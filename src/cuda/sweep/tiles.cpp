@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/cuts.hpp"
+#include "cuda/reduction/candidates.hpp"
 #include "cuda/sweep/cost.hpp"
 
 namespace tconv3d::cuda {
@@ -12,16 +13,6 @@ constexpr int64_t kMostColumns = 192;   // of a wgmma whose registers are at mos
 constexpr int64_t kOtherRegisters = 22; // of a consumer, beside sums, rows on their way and where rows begin
 constexpr int64_t kMostMet = 1024;      // rows or columns of the moved tensor in a slot: far more than fit
 constexpr size_t kShapes = 24;          // whose planes are gone through
-
-/// Parts of that many or fewer, all of nearly the same size, rounded up to a multiple.
-std::vector<int64_t> equal_parts(int64_t whole, std::initializer_list<int64_t> targets, int64_t multiple = 1) {
-    std::vector<int64_t> list;
-    for (const int64_t target : targets) {
-        const int64_t part = round_up(cuts(whole, cuts(whole, target)), multiple);
-        if (list.empty() || list.back() != part) list.push_back(part);
-    }
-    return list;
-}
 
 /// Whole kernels, or some taps along one dimension with all of those before it.
 std::vector<Extents> tap_blocks(const Problem& problem) {
@@ -67,14 +58,6 @@ std::vector<int64_t> row_cells(const Problem& problem, bool moves_src) {
     const int64_t cells = cuts(width, 16 / bytes_per_element(problem.dtype));
     std::vector<int64_t> list = {1};
     for (const int64_t part : equal_parts(cells, {2, 4, 6, 8, 12, 16, 24}, 2)) list.push_back(part);
-    return list;
-}
-
-/// Of equal ones, the earlier.
-std::vector<SweepTile> first_of(const std::multimap<double, SweepTile>& sorted, size_t most) {
-    std::vector<SweepTile> list;
-    for (const auto& [cost, tile] : sorted)
-        if (list.size() < most) list.push_back(tile);
     return list;
 }
 
