@@ -47,6 +47,12 @@ TEST(SweepFamily, SaysWhatItCannotTake) {
     EXPECT_EQ(reason("ci16 co16 8x8x1 k3 s1x1x100000000 bf16", kHopper).substr(0, 58),
               "takes extents, padding, stride and dilation below 2^26, go");
     EXPECT_EQ(reason("ci16 co16 1024x1024x1024 k1 bf16", kHopper).substr(0, 32), "takes volumes below 2^30 voxels,");
+    EXPECT_EQ(reason("ci8192 co16 1x2x262144 k1 bf16 ndhwc", kHopper).substr(0, 42),
+              "takes rows of fewer than 2^31 elements in ");
+    EXPECT_EQ(reason("ci8192 co16 1x2x262144 k1 bf16", kHopper), "");
+    // The weight is so large that there is one split, which has some 64 slices of 60 million images.
+    EXPECT_EQ(reason("n60000000 ci1 co1 64x1x1 k256 p128x127x127 bf16", kHopper),
+              "has no tile that fits into shared memory and whose work is counted in 32 bits");
 }
 
 TEST(SweepFamily, TilesFitAndCoverTheProblem) {

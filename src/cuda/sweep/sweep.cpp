@@ -48,6 +48,10 @@ std::string reject_extents(const Problem& problem) {
     if (std::max(problem.src_channels, problem.dst_channels) >= kLimit)
         return "takes fewer than 2^26 channels, got " + std::to_string(problem.src_channels) + " and " +
                std::to_string(problem.dst_channels);
+    constexpr int64_t kMostRow = int64_t{1} << 31;
+    if (problem.channels_last() &&
+        std::max(problem.src[2] * problem.src_channels, dst[2] * problem.dst_channels) >= kMostRow)
+        return "takes rows of fewer than 2^31 elements in ndhwc, got " + problem.str();
     return "";
 }
 

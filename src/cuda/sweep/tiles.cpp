@@ -53,6 +53,11 @@ bool fits(const Problem& problem, const Device& device, const SweepTile& tile) {
     return divides_rounds(tile) && sweep_shared_bytes(problem, tile) <= device.shared_memory_per_block;
 }
 
+/// Whether a CTA counts its slices, and those of the moved tensor that it brings for them, in 32 bits.
+bool is_countable(const Problem& problem, const SweepTile& tile) {
+    return cuts(sweep_slices(problem, tile), tile.splits) < (int64_t{1} << 31) / sweep_depth(problem, tile).met();
+}
+
 std::vector<int64_t> row_cells(const Problem& problem, bool moves_src) {
     const int64_t width = sweep_roles(problem, moves_src).fixed[2];
     const int64_t cells = cuts(width, 16 / bytes_per_element(problem.dtype));
@@ -110,6 +115,7 @@ SweepTile with_best_plane(const Problem& problem, const Device& device, const Sw
                     tile.height = height;
                     if (!fits(problem, device, tile)) continue;
                     choose_sweep_splits(problem, device, tile);
+                    if (!is_countable(problem, tile)) continue;
                     if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
                 }
     return best;

@@ -44,7 +44,7 @@ struct SweepPlane {
     // The moved tensor.
     constexpr int met_h() const { return stride_h * (tile_h - 1) + dilation_h * (taps_h - 1) + 1; }
     constexpr int met_w() const { return stride_w * (tile_w() - 1) + dilation_w * (taps_w - 1) + 1; }
-    constexpr int phases() const { return stride_w < met_w() ? stride_w : met_w(); }
+    constexpr int phases() const { return stride_w; } // each has a voxel, since tiles have several columns
     constexpr int phase_columns() const { return (met_w() + phases() - 1) / phases(); }
     constexpr int copies() const {
         for (int tap = 0; tap < taps_w; ++tap)

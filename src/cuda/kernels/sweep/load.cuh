@@ -11,8 +11,8 @@ namespace {
 using Element = typename Unsigned<kElementBytes>::Type;
 constexpr int kCellVoxels = kPlane.cell_voxels();
 
-/// One of the tensors, at a slice of an image. Its volume has fewer than 2^31 elements in a channel, or in all where
-/// they are neighbours.
+/// One of the tensors, at a slice of an image. A row has fewer than 2^31 elements, in channels_last_3d with those of all
+/// channels.
 template <int kAllChannels>
 struct Slice {
     const Element* first; // of the item's first channel, at voxel (0, 0) of the slice
@@ -67,7 +67,7 @@ struct WordElement {
 };
 
 /// The elements of a cell, kStep apart in memory, and of a second one that begins one element further on.
-template <int kVoxels, int kCopies, int kStep>
+template <int kVoxels, int kCopies, int64_t kStep>
 struct CellElements {
     static constexpr int kRegisters = kVoxels + kCopies - 1;
     Element values[kRegisters];
@@ -272,7 +272,7 @@ __device__ __forceinline__ void load_moved_channels(const MovedSlice& src, int h
                                   -h,
                                   src.exists && channel < src.channels ? src.h - h : 0,
                                   to + channel * kPlane.plane_bytes() + phase * kPlane.phase_bytes() + cell * 16};
-        move_cells<CellElements<kCellVoxels, kCopies, kPhases * MovedSlice::kVoxelStep>, kPlane.met_h(),
+        move_cells<CellElements<kCellVoxels, kCopies, int64_t{kPhases} * MovedSlice::kVoxelStep>, kPlane.met_h(),
                    kSharers<kPlaces>, kPlane.row_bytes()>(cells, first);
     });
 }
