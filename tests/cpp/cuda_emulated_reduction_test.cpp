@@ -79,46 +79,31 @@ void expect_exact(const std::vector<ToRun>& cases) {
 TEST(ReductionEmulated, IsExactOnIntegersForEachTrait) {
     std::vector<ToRun> cases;
     for (const ReductionCase& one : kCases) {
-        Problem problem = Problem::parse(one.problem);
-        problem.direction = Direction::bwd_weight;
-        problem.validate();
+        const Problem problem = testing::parse_bwd_weight(one.problem);
         ASSERT_LE(reduction_shared_bytes(problem, one.tile), testing::kAmpere.shared_memory_per_block) << one.problem;
         cases.push_back({problem, one.tile});
     }
     expect_exact(cases);
 }
 
-/// Some of the listed problems, each in one mode, with the tile that a small device would get.
-TEST(ReductionEmulated, IsExactOnIntegersForListedProblems) {
-    constexpr int64_t kMostWork = 1 << 20; // products that are computed, needed or not
+/// The best tiles that a small device would get; none where the family does not take the problem.
+std::vector<ReductionTile> small_tiles(const Problem& problem) {
     Device device = testing::kHopper;
     device.multiprocessors = 3;
-    const std::vector<Problem> listed = testing::listed_problems();
-    std::vector<ToRun> cases;
-    size_t turn = 0;
-    for (size_t i = 0; i < listed.size(); i += std::max<size_t>(testing::sampled_every() / 2, 1)) {
-        Problem problem = testing::modes(listed[i])[turn++ % 8];
-        problem.direction = Direction::bwd_weight;
-        const Answer answer = answer_reduce({problem, {}, device, 1});
-        if (!answer.accepts()) continue;
-        const ReductionTile tile = best_reduction_tiles(problem, device, 1).front();
+    const bool accepts = answer_reduce({problem, {}, device, 1}).accepts();
+    return accepts ? best_reduction_tiles(problem, device, 30) : std::vector<ReductionTile>();
+}
+
+TEST(ReductionEmulated, IsExactOnIntegersForListedProblems) {
+    const auto work_of = [](const Problem& problem, const ReductionTile& tile) {
         const int64_t columns = tile.warp_columns() * tile.column_warps() * tile.src_channels / 16;
-        if (split_items(problem, tile) * all_tiles(problem, tile) * columns * box_steps(problem, tile) * 128 <
-            kMostWork)
-            cases.push_back({problem, tile});
-    }
-    EXPECT_GT(cases.size(), 10U);
-    expect_exact(cases);
+        return split_items(problem, tile) * all_tiles(problem, tile) * columns * box_steps(problem, tile) * 128;
+    };
+    expect_exact(testing::some_listed_problems<ReductionTile>(small_tiles, work_of));
 }
 
 TEST(ReductionEmulated, IsExactOnIntegersForDrawnProblems) {
-    Device device = testing::kHopper;
-    device.multiprocessors = 3;
-    const auto tiles_of = [&](const Problem& problem) {
-        const bool accepts = answer_reduce({problem, {}, device, 1}).accepts();
-        return accepts ? best_reduction_tiles(problem, device, 30) : std::vector<ReductionTile>();
-    };
-    testing::for_drawn_problems<ReductionTile>(tiles_of, expect_exact);
+    testing::for_drawn_problems<ReductionTile>(small_tiles, expect_exact);
 }
 
 } // namespace

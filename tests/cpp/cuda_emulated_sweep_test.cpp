@@ -104,44 +104,31 @@ void expect_exact(const std::vector<ToRun>& cases) {
 TEST(SweepEmulated, IsExactOnIntegersForEachTrait) {
     std::vector<ToRun> cases;
     for (const SweepCase& one : kCases) {
-        Problem problem = Problem::parse(one.problem);
-        problem.direction = Direction::bwd_weight;
-        problem.validate();
+        const Problem problem = testing::parse_bwd_weight(one.problem);
         ASSERT_LE(sweep_shared_bytes(problem, one.tile), testing::kHopper.shared_memory_per_block) << one.problem;
         cases.push_back({problem, one.tile});
     }
     expect_exact(cases);
 }
 
-/// Some of the listed problems, each in one mode, with the tile that a small device would get.
-TEST(SweepEmulated, IsExactOnIntegersForListedProblems) {
-    constexpr int64_t kMostWork = 1 << 20; // products that are computed, needed or not
+/// The best tiles that a small device would get; none where the family does not take the problem.
+std::vector<SweepTile> small_tiles(const Problem& problem) {
     Device device = testing::kHopper;
     device.multiprocessors = 3;
-    const std::vector<Problem> listed = testing::listed_problems();
-    std::vector<ToRun> cases;
-    size_t turn = 0;
-    for (size_t i = 0; i < listed.size(); i += std::max<size_t>(testing::sampled_every() / 2, 1)) {
-        Problem problem = testing::modes(listed[i])[turn++ % 8];
-        problem.direction = Direction::bwd_weight;
-        if (!answer_sweep({problem, {}, device, 1}).accepts()) continue;
-        const SweepTile tile = best_sweep_tiles(problem, device, 1).front();
-        const int64_t work = sweep_items(problem, tile) * sweep_slices(problem, tile) *
-                             sweep_plane(problem, tile).steps() * tile.warpgroup_tiles() * tile.fixed_channels * 128;
-        if (work < kMostWork) cases.push_back({problem, tile});
-    }
-    EXPECT_GT(cases.size(), 10U);
-    expect_exact(cases);
+    const bool accepts = answer_sweep({problem, {}, device, 1}).accepts();
+    return accepts ? best_sweep_tiles(problem, device, 30) : std::vector<SweepTile>();
+}
+
+TEST(SweepEmulated, IsExactOnIntegersForListedProblems) {
+    const auto work_of = [](const Problem& problem, const SweepTile& tile) {
+        return sweep_items(problem, tile) * sweep_slices(problem, tile) * sweep_plane(problem, tile).steps() *
+               tile.warpgroup_tiles() * tile.fixed_channels * 128;
+    };
+    expect_exact(testing::some_listed_problems<SweepTile>(small_tiles, work_of));
 }
 
 TEST(SweepEmulated, IsExactOnIntegersForDrawnProblems) {
-    Device device = testing::kHopper;
-    device.multiprocessors = 3;
-    const auto tiles_of = [&](const Problem& problem) {
-        const bool accepts = answer_sweep({problem, {}, device, 1}).accepts();
-        return accepts ? best_sweep_tiles(problem, device, 30) : std::vector<SweepTile>();
-    };
-    testing::for_drawn_problems<SweepTile>(tiles_of, expect_exact);
+    testing::for_drawn_problems<SweepTile>(small_tiles, expect_exact);
 }
 
 } // namespace

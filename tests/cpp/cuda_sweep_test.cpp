@@ -15,13 +15,7 @@ namespace {
 
 using testing::kAmpere;
 using testing::kHopper;
-
-Problem parse(const std::string& line) {
-    Problem problem = Problem::parse(line);
-    problem.direction = Direction::bwd_weight;
-    problem.validate();
-    return problem;
-}
+using testing::parse_bwd_weight;
 
 /// Every problem of the files that the family takes, in every mode.
 std::vector<Problem> taken_problems() {
@@ -37,7 +31,7 @@ std::vector<Problem> taken_problems() {
 
 TEST(SweepFamily, SaysWhatItCannotTake) {
     const auto reason = [](const std::string& line, const Device& device) {
-        return answer_sweep({parse(line), {}, device, 1}).reason;
+        return answer_sweep({parse_bwd_weight(line), {}, device, 1}).reason;
     };
     EXPECT_EQ(answer_sweep({Problem::parse("ci16 co16 8x8x8 k3 bf16"), {}, kHopper, 1}).reason,
               "takes bwd_weight, got fwd");
@@ -115,7 +109,7 @@ TEST(SweepFamily, KeepsTheSlicesThatTapsStillNeed) {
 TEST(SweepFamily, PlansInNoTimeWhateverTheSize) {
     for (const char* line : {"n100000000 ci64 co64 16x16x16 k3 s2 p1 bf16", "n2 ci512 co512 512x512x512 k5 tf32",
                              "n1 ci4096 co4096 64x64x64 k7 s2 bf16 ndhwc"})
-        EXPECT_TRUE(best_sweep_tiles(parse(line), kHopper, 8).size() <= 8) << line;
+        EXPECT_TRUE(best_sweep_tiles(parse_bwd_weight(line), kHopper, 8).size() <= 8) << line;
 }
 
 } // namespace

@@ -94,6 +94,24 @@ void expect_exact(const Emulator& emulator, const std::vector<Tiled<Tile>>& case
     EXPECT_TRUE(emulator.execute()) << "the problems above are wrong";
 }
 
+/// Some of the listed problems, each in one mode and with the first of `tiles_of(problem)`, where it has any and the
+/// products, needed or not, are few enough: `work_of(problem, tile)` counts them.
+template <typename Tile, typename TilesOf, typename WorkOf>
+std::vector<Tiled<Tile>> some_listed_problems(const TilesOf& tiles_of, const WorkOf& work_of) {
+    constexpr int64_t kMostWork = 1 << 20;
+    const std::vector<Problem> listed = listed_problems();
+    std::vector<Tiled<Tile>> cases;
+    size_t turn = 0;
+    for (size_t i = 0; i < listed.size(); i += std::max<size_t>(sampled_every() / 2, 1)) {
+        Problem problem = modes(listed[i])[turn++ % 8];
+        problem.direction = Direction::bwd_weight;
+        const std::vector<Tile> tiles = tiles_of(problem);
+        if (!tiles.empty() && work_of(problem, tiles.front()) < kMostWork) cases.push_back({problem, tiles.front()});
+    }
+    EXPECT_GT(cases.size(), 10U);
+    return cases;
+}
+
 /// Calls `run` with drawn problems, some at a time, each with one of `tiles_of(problem)`, which has none where the
 /// family does not take it. TCONV3D_TEST_EVERY=1 takes many more, TCONV3D_TEST_SEED others.
 template <typename Tile, typename TilesOf, typename Run>
