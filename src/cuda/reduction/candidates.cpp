@@ -16,6 +16,19 @@ std::vector<int64_t> equal_parts(int64_t whole, std::initializer_list<int64_t> s
     return list;
 }
 
+double SplitModel::transfer(const Device& device, double bytes) const {
+    return bytes / bytes_per_microsecond * (132.0 / device.multiprocessors);
+}
+
+double SplitModel::products(const Problem& problem, const Device& device, double clocks) const {
+    return launch + std::max(transfer(device, problem.bytes()), clocks / clocks_per_microsecond);
+}
+
+double SplitModel::second_pass(const Problem& problem, const Device& device, int64_t splits) const {
+    const int64_t sums = splits > 1 ? split_sums(problem) * (splits + 1) : 0;
+    return next_launch + transfer(device, static_cast<double>(sums) * sizeof(float));
+}
+
 std::vector<int64_t> split_counts(const Problem& problem, const Device& device, const SplitWork& work) {
     // Of the sums of all splits; one weight may be more, but then there is one split, which has no sums.
     constexpr int64_t kMostWorkspace = int64_t{64} << 20;

@@ -24,6 +24,20 @@ std::vector<Tile> first_of(const std::multimap<double, Tile>& by_cost, size_t mo
     return list;
 }
 
+/// How long the kernels take beside the clocks of their CTAs, on an H200.
+struct SplitModel {
+    double clocks_per_microsecond = 1755;
+    double bytes_per_microsecond = 4e6; ///< of DRAM, with 132 multiprocessors
+    double launch = 5;                  ///< microseconds of the first kernel
+    double next_launch = 2.5;           ///< of each further one
+
+    double transfer(const Device& device, double bytes) const;
+    /// The products, of which a multiprocessor takes so many clocks.
+    double products(const Problem& problem, const Device& device, double clocks) const;
+    /// What adds the sums of so many splits; one has none.
+    double second_pass(const Problem& problem, const Device& device, int64_t splits) const;
+};
+
 /// What splits divide.
 struct SplitWork {
     int64_t items; ///< CTAs of a split

@@ -9,6 +9,7 @@ namespace tconv3d::cuda {
 namespace {
 
 constexpr ReductionModel kModel;
+constexpr SplitModel kSplits;
 
 double as_double(int64_t value) {
     return static_cast<double>(value);
@@ -82,14 +83,10 @@ double kernel_clocks(const Problem& problem, const ReductionTile& tile, const De
 }
 
 double estimate(const Problem& problem, const ReductionTile& tile, const Device& device) {
-    const double scale = 132.0 / device.multiprocessors;
-    const double bytes = problem.bytes() / kModel.bytes_per_microsecond * scale;
     const double dst_bytes = as_double(problem.dst_elements() * bytes_per_element(problem.dtype));
-    const double bias = kModel.next_launch + dst_bytes / kModel.bytes_per_microsecond * scale;
-    const double sums = tile.splits > 1 ? as_double(split_sums(problem)) * as_double(tile.splits + 1) * 4 : 0;
-    const double second_pass = kModel.next_launch + sums / kModel.bytes_per_microsecond * scale;
-    return kModel.launch + std::max(bytes, kernel_clocks(problem, tile, device) / kModel.clocks_per_microsecond) +
-           bias + second_pass;
+    const double bias = kSplits.next_launch + kSplits.transfer(device, dst_bytes);
+    return kSplits.products(problem, device, kernel_clocks(problem, tile, device)) + bias +
+           kSplits.second_pass(problem, device, tile.splits);
 }
 
 /// How many times longer a tile takes than the longest of its parts.

@@ -10,6 +10,7 @@ namespace tconv3d::cuda {
 namespace {
 
 constexpr SweepModel kModel;
+constexpr SplitModel kSplits;
 
 double as_double(int64_t value) {
     return static_cast<double>(value);
@@ -33,16 +34,16 @@ struct Staging {
                          SweepThreads::kProducers / 32);
     }
     double latency() const {
-        if (copies()) return kModel.copy_latency;
+        if (copies()) return kModel.staging.copy_latency;
         const int64_t registers = by == Bring::cells ? 16 : 28; // of what is on its way: kLoadedRegisters of the kernel
         const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / places, 1);
         const int64_t batch = registers / (by == Bring::aligned_cells ? 4 : elements);
         const int64_t rounds = cuts(places * sharers, SweepThreads::kProducers);
-        return as_double(rounds * cuts(cuts(members, sharers), batch)) * kModel.load_latency;
+        return as_double(rounds * cuts(cuts(members, sharers), batch)) * kModel.staging.load_latency;
     }
     double instructions() const {
-        double each = kModel.member_instructions;
-        if (by == Bring::words || by == Bring::cells) each += as_double(elements) * kModel.load_instructions;
+        double each = kModel.staging.member_instructions;
+        if (by == Bring::words || by == Bring::cells) each += as_double(elements) * kModel.staging.load_instructions;
         if (by == Bring::cells || by == Bring::aligned_cells) each += as_double(stores) * 5;
         return warps() * each;
     }
@@ -113,12 +114,8 @@ double kernel_clocks(const Problem& problem, const Device& device, const SweepTi
 }
 
 double estimate(const Problem& problem, const Device& device, const SweepTile& tile) {
-    const double scale = 132.0 / device.multiprocessors;
-    const double bytes = problem.bytes() / kModel.bytes_per_microsecond * scale;
-    const double sums = tile.splits > 1 ? as_double(split_sums(problem)) * as_double(tile.splits + 1) * 4 : 0;
-    const double second_pass = tile.splits > 1 ? kModel.next_launch + sums / kModel.bytes_per_microsecond * scale : 0;
-    return kModel.launch + std::max(bytes, kernel_clocks(problem, device, tile) / kModel.clocks_per_microsecond) +
-           second_pass;
+    const double second_pass = tile.splits > 1 ? kSplits.second_pass(problem, device, tile.splits) : 0;
+    return kSplits.products(problem, device, kernel_clocks(problem, device, tile)) + second_pass;
 }
 
 } // namespace
@@ -135,9 +132,9 @@ double sweep_slice_clocks(const Problem& problem, const SweepTile& tile) {
     const double shared = operands + fixed.shared_clocks() + as_double(fresh) * moved.shared_clocks();
     const double instructions = fixed.instructions() + as_double(fresh) * moved.instructions();
     const double latency = fixed.latency() + as_double(fresh) * moved.latency();
-    const double fetching = latency + fetched_bytes(problem, tile) / kModel.fetched_bytes_per_clock;
-    return std::max({std::max(tensor, shared) + kModel.slice_clocks, instructions / kModel.instructions_per_clock,
-                     fetching / as_double(tile.stages - 1)});
+    const double fetching = latency + fetched_bytes(problem, tile) / kModel.staging.fetched_bytes_per_clock;
+    return std::max({std::max(tensor, shared) + kModel.slice_clocks,
+                     instructions / kModel.staging.instructions_per_clock, fetching / as_double(tile.stages - 1)});
 }
 
 void choose_sweep_splits(const Problem& problem, const Device& device, SweepTile& tile) {
