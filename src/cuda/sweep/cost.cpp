@@ -18,7 +18,8 @@ double as_double(int64_t value) {
 
 enum class Bring { words, cells, aligned_cells, copied_words, copied_sixteens };
 
-/// What producers do to bring a part of a slice: each place, which threads share, has a member of each channel or row.
+/// What producers do to stage a slice of one of the tensors. Threads have places, or share them; a place has a member
+/// in each channel or row (for_each_place of the kernel).
 struct Staging {
     Bring by;
     int64_t places, members;
@@ -35,7 +36,9 @@ struct Staging {
     }
     double latency() const {
         if (copies()) return kModel.staging.copy_latency;
-        const int64_t registers = by == Bring::cells ? 16 : 28; // of what is on its way: kLoadedRegisters of the kernel
+        // Of what is on its way: kLoadedRegisters of the kernel, where cells of NCDHW have 28 too. The fit has 16
+        // there.
+        const int64_t registers = by == Bring::cells ? 16 : 28;
         const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / places, 1);
         const int64_t batch = registers / (by == Bring::aligned_cells ? 4 : elements);
         const int64_t rounds = cuts(places * sharers, SweepThreads::kProducers);

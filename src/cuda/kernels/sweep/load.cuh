@@ -105,15 +105,6 @@ struct AlignedCell {
     }
 };
 
-template <bool kAligned>
-struct CellOf {
-    using Type = AlignedCell;
-};
-template <>
-struct CellOf<false> {
-    using Type = CellElements<kCellVoxels, 1, 1>;
-};
-
 /// Bit i: whether column first + i · step of a row of `extent` voxels exists.
 template <int kCount>
 __device__ __forceinline__ uint32_t existing(int first, int step, int extent) {
@@ -223,7 +214,7 @@ __device__ __forceinline__ void load_fixed(const Slice<kGroups * kFixedChannels>
         });
     } else {
         constexpr int kPlaces = kPlane.cells();
-        using Cell = typename CellOf<kFixedAligned>::Type;
+        using Cell = Select<kFixedAligned, AlignedCell, CellElements<kCellVoxels, 1, 1>>;
         for_each_place<kPlaces>(thread, [&](int place, int first) {
             const int row = h + place / kRowCells, column = w + place % kRowCells * kCellVoxels;
             const PlaceCells cells = {src.first + int64_t{row} * src.w + column,
