@@ -71,5 +71,20 @@ TEST(TensorCoreEmulatedBlocks, ReadNothingBehindTheirVoxels) {
     }
 }
 
+/// Of ranges, the last bytes of a tensor come one by one; the stage gets other ranges when the CTA has another item.
+TEST(TensorCoreEmulatedRanges, FenceWhatComesOneByOne) {
+    const Problem problem = Problem::parse("n3 ci18 co33 5x9x9 k3x1x4 s2x1x2 p2 op0x0x1 d2x2x1 bf16 bwd_data");
+    const TapTables tables = all_tables(problem, Engine::wgmma, Form::streamed).front();
+    std::optional<Tiling> tiling;
+    each_config(problem, tables, small_hopper(), Engine::wgmma, [&](const Config& config) {
+        if (config.input.source != Source::ranges || config.plane.blocks_h != 2 || config.tile.channels > 8) return;
+        if (!tiling) tiling = Tiling{tables, config};
+    });
+    ASSERT_TRUE(tiling);
+    const EmulatedTiling emulated(problem, *tiling);
+    ASSERT_TRUE(emulated.compile()) << tiling->name();
+    EXPECT_TRUE(emulated.execute()) << tiling->name();
+}
+
 } // namespace
 } // namespace tconv3d::cuda::tensorcore
