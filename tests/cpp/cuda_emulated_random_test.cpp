@@ -52,5 +52,41 @@ TEST(TensorCoreEmulatedRandom, IsExactOnIntegers) {
     }
 }
 
+/// A tile of blocks may have fewer voxels than its products have rows: these read nothing behind the last stage.
+TEST(TensorCoreEmulatedBlocks, ReadNothingBehindTheirVoxels) {
+    const Problem problem = Problem::parse("n2 ci16 co13 4x5x12 k4x2x3 s2 p0x2x0 op1 d1x2x1 bf16 bwd_data");
+    for (const Engine engine : {Engine::wgmma, Engine::mma}) {
+        const TapTables tables = all_tables(problem, engine, Form::streamed).front();
+        std::optional<Tiling> tiling;
+        int64_t most = 0; // products without voxels
+        each_config(problem, tables, small_hopper(), engine, [&](const Config& config) {
+            const int64_t blocks = config.tile.images * config.plane.blocks_h * config.plane.blocks_w;
+            const int64_t spare = config.products.m_tiles * config.products.warpgroups - blocks;
+            if (blocks == 0 || spare <= most) return;
+            most = spare;
+            tiling = Tiling{tables, config};
+        });
+        ASSERT_TRUE(tiling);
+        const EmulatedTiling emulated(problem, *tiling);
+        ASSERT_TRUE(emulated.compile()) << tiling->name();
+        EXPECT_TRUE(emulated.execute()) << tiling->name();
+    }
+}
+
+/// Of ranges, the last bytes of a tensor come one by one; the stage gets other ranges when the CTA has another item.
+TEST(TensorCoreEmulatedRanges, FenceWhatComesOneByOne) {
+    const Problem problem = Problem::parse("n3 ci18 co33 5x9x9 k3x1x4 s2x1x2 p2 op0x0x1 d2x2x1 bf16 bwd_data");
+    const TapTables tables = all_tables(problem, Engine::wgmma, Form::streamed).front();
+    std::optional<Tiling> tiling;
+    each_config(problem, tables, small_hopper(), Engine::wgmma, [&](const Config& config) {
+        if (config.input.source != Source::ranges || config.plane.blocks_h != 2 || config.tile.channels > 8) return;
+        if (!tiling) tiling = Tiling{tables, config};
+    });
+    ASSERT_TRUE(tiling);
+    const EmulatedTiling emulated(problem, *tiling);
+    ASSERT_TRUE(emulated.compile()) << tiling->name();
+    EXPECT_TRUE(emulated.execute()) << tiling->name();
+}
+
 } // namespace
 } // namespace tconv3d::cuda::tensorcore

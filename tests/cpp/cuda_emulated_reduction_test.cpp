@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "cuda/reduction/reduction.hpp"
-#include "cuda/splits/add_splits.hpp"
-#include "drawn_problem.hpp"
 #include "emulated_bwd_weight.hpp"
 #include "made_up_devices.hpp"
 #include "problem_file.hpp"
@@ -55,111 +53,57 @@ const ReductionCase kCases[] = {
      "a stride and a dilation that nothing takes"},
 };
 
-/// One problem in a namespace of its own: is_exact() runs it.
 std::string case_source(const Problem& problem, const ReductionTile& tile, size_t number) {
-    Device device = testing::kAmpere;
-    device.multiprocessors = 1;
-    const std::string digits = std::to_string(number);
-    const KernelRequest products = reduction_request(problem, tile);
-    return "#undef CONSTANTS\n#undef PLACE\nnamespace case_" + digits + " {\n" +
-           testing::kernel_source("products", products, "PRODUCTS", digits) +
-           "#undef __shared__\n#define __shared__ static\n" + // of a CTA at a time
-           testing::kernel_source("bias", reduction_bias_request(problem), "BIAS", digits) +
-           testing::kernel_source("add", add_splits_request(problem), "ADD_SPLITS", digits) +
-           "#undef __shared__\n#define __shared__\n" + testing::given_source(problem) +
-           testing::arguments_source(reduction_arguments(problem, tile), "kProductsArguments") +
-           testing::arguments_source(reduction_bias_arguments(problem, device), "kBiasArguments") +
-           testing::constant("kSharedBytes", products.dynamic_shared_bytes) +
-           testing::constant("kItems", split_items(problem, tile) * tile.splits) +
-           testing::arguments_source(reduction_split_sums(problem, tile.splits, device), "kAddArguments") +
-           testing::constant("kBiasCtas", reduction_bias_ctas(problem, device)) +
-           testing::constant("kWithBias", number % 4 != 3) + testing::constant("kLongSrc", number % 2) +
-           testing::constant("kParts", reduction_parts(problem)) +
-           "using Arguments = ReductionArguments;\n"
-           "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
-           "    args.src = src;\n    args.grad_dst = grad_dst;\n}\n"
-           "#include \"bwd_weight_case/is_exact.hpp\"\n}\n";
+    const std::string arguments = testing::arguments_source(reduction_arguments(problem, tile), "kProductsArguments") +
+                                  "using Arguments = ReductionArguments;\n"
+                                  "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
+                                  "    args.src = src;\n    args.grad_dst = grad_dst;\n}\n";
+    return "#undef CONSTANTS\n#undef PLACE\n" +
+           testing::case_source(problem,
+                                {reduction_request(problem, tile), arguments, split_items(problem, tile) * tile.splits,
+                                 tile.splits, number % 4 != 3, number % 2 == 1},
+                                testing::kAmpere, number);
 }
 
-struct ToRun {
-    Problem problem;
-    ReductionTile tile;
-};
+using ToRun = testing::Tiled<ReductionTile>;
 
-/// All in one program: most of the time of one goes into headers.
 void expect_exact(const std::vector<ToRun>& cases) {
     const testing::Emulator emulator;
     emulator.allow_again("reduction/constants.cuh", "CONSTANTS");
     emulator.allow_again("reduction/place.cuh", "PLACE");
-    for (const char* name :
-         {"reduction/copy.cuh", "reduction/lay_out.cuh", "reduction/multiply.cuh", "finish/thread_sums.cuh"})
+    for (const char* name : {"reduction/copy.cuh", "reduction/lay_out.cuh", "reduction/multiply.cuh"})
         emulator.allow_again(name);
-    std::string sources, calls;
-    for (size_t i = 0; i < cases.size(); ++i) {
-        const auto& [problem, tile] = cases[i];
-        sources += case_source(problem, tile, i);
-        calls += "    if (!case_" + std::to_string(i) + "::is_exact()) wrong += std::printf(\"" + problem.str() + ", " +
-                 tile.str() + "\\n\");\n";
-    }
-    emulator.write("cases.cpp", "#include \"direct.hpp\"\n#undef __shared__\n#define __shared__\n"
-                                "#include \"shared/reduction.cuh\"\nusing namespace tconv3d::cuda;\n" +
-                                    sources + "int main() {\n    int wrong = 0;\n" + calls +
-                                    "    return wrong == 0 ? 0 : 1;\n}\n");
-    ASSERT_TRUE(emulator.compile("cases.cpp"));
-    EXPECT_TRUE(emulator.execute()) << "the problems above are wrong";
+    testing::expect_exact(emulator, cases, case_source);
 }
 
 TEST(ReductionEmulated, IsExactOnIntegersForEachTrait) {
     std::vector<ToRun> cases;
     for (const ReductionCase& one : kCases) {
-        Problem problem = Problem::parse(one.problem);
-        problem.direction = Direction::bwd_weight;
-        problem.validate();
+        const Problem problem = testing::parse_bwd_weight(one.problem);
         ASSERT_LE(reduction_shared_bytes(problem, one.tile), testing::kAmpere.shared_memory_per_block) << one.problem;
         cases.push_back({problem, one.tile});
     }
     expect_exact(cases);
 }
 
-/// Some of the listed problems, each in one mode, with the tile that a small device would get.
-TEST(ReductionEmulated, IsExactOnIntegersForListedProblems) {
-    constexpr int64_t kMostWork = 1 << 20; // products that are computed, needed or not
+/// The best tiles that a small device would get; none where the family does not take the problem.
+std::vector<ReductionTile> small_tiles(const Problem& problem) {
     Device device = testing::kHopper;
     device.multiprocessors = 3;
-    const std::vector<Problem> listed = testing::listed_problems();
-    std::vector<ToRun> cases;
-    size_t turn = 0;
-    for (size_t i = 0; i < listed.size(); i += std::max<size_t>(testing::sampled_every() / 2, 1)) {
-        Problem problem = testing::modes(listed[i])[turn++ % 8];
-        problem.direction = Direction::bwd_weight;
-        const Answer answer = answer_reduce({problem, {}, device, 1});
-        if (!answer.accepts()) continue;
-        const ReductionTile tile = best_reduction_tiles(problem, device, 1).front();
-        const int64_t columns = tile.warp_columns() * tile.column_warps() * tile.src_channels / 16;
-        if (split_items(problem, tile) * all_tiles(problem, tile) * columns * box_steps(problem, tile) * 128 <
-            kMostWork)
-            cases.push_back({problem, tile});
-    }
-    EXPECT_GT(cases.size(), 10U);
-    expect_exact(cases);
+    const bool accepts = answer_reduce({problem, {}, device, 1}).accepts();
+    return accepts ? best_reduction_tiles(problem, device, 30) : std::vector<ReductionTile>();
 }
 
-/// Drawn problems, each with one of its best tiles. TCONV3D_TEST_EVERY=1 takes many more, TCONV3D_TEST_SEED others.
+TEST(ReductionEmulated, IsExactOnIntegersForListedProblems) {
+    const auto work_of = [](const Problem& problem, const ReductionTile& tile) {
+        const int64_t columns = tile.warp_columns() * tile.column_warps() * tile.src_channels / 16;
+        return split_items(problem, tile) * all_tiles(problem, tile) * columns * box_steps(problem, tile) * 128;
+    };
+    expect_exact(testing::some_listed_problems<ReductionTile>(small_tiles, work_of));
+}
+
 TEST(ReductionEmulated, IsExactOnIntegersForDrawnProblems) {
-    constexpr size_t kAtOnce = 16, kTiles = 30;
-    Device device = testing::kHopper;
-    device.multiprocessors = 3;
-    testing::Random random(testing::given_seed());
-    std::vector<ToRun> cases;
-    for (size_t left = 96 / testing::sampled_every(); left > 0;) {
-        const std::optional<Problem> problem = testing::drawn_problem(random, Direction::bwd_weight);
-        if (!problem || !answer_reduce({*problem, {}, device, 1}).accepts()) continue;
-        const std::vector<ReductionTile> tiles = best_reduction_tiles(*problem, device, kTiles);
-        cases.push_back({*problem, tiles[random() % tiles.size()]});
-        if (--left > 0 && cases.size() < kAtOnce) continue;
-        expect_exact(cases);
-        cases.clear();
-    }
+    testing::for_drawn_problems<ReductionTile>(small_tiles, expect_exact);
 }
 
 } // namespace

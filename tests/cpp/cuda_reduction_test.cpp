@@ -17,13 +17,7 @@ namespace {
 
 using testing::kAmpere;
 using testing::kHopper;
-
-Problem parse(const std::string& line) {
-    Problem problem = Problem::parse(line);
-    problem.direction = Direction::bwd_weight;
-    problem.validate();
-    return problem;
-}
+using testing::parse_bwd_weight;
 
 using Triple = std::array<int, 3>;
 
@@ -161,18 +155,20 @@ TEST(ReductionFamily, SaysWhatItCannotTake) {
         return answer_reduce({problem, {}, device, 1}).reason;
     };
     EXPECT_EQ(reason(Problem::parse("ci16 co16 8x8x8 k3"), kHopper), "takes bwd_weight, got fwd");
-    EXPECT_EQ(reason(parse("ci16 co16 8x8x8 k3 bf16"), turing), "mma.sync needs compute capability 8.0, got 7.5");
-    EXPECT_EQ(reason(parse("ci16 co16 8x8x8 k3 f64"), kHopper), "tensor cores take f32, bf16 and f16, got f64");
-    EXPECT_EQ(reason(parse("n3 ci16 co16 3x3x2 k3"), kHopper),
+    EXPECT_EQ(reason(parse_bwd_weight("ci16 co16 8x8x8 k3 bf16"), turing),
+              "mma.sync needs compute capability 8.0, got 7.5");
+    EXPECT_EQ(reason(parse_bwd_weight("ci16 co16 8x8x8 k3 f64"), kHopper),
+              "tensor cores take f32, bf16 and f16, got f64");
+    EXPECT_EQ(reason(parse_bwd_weight("n3 ci16 co16 3x3x2 k3"), kHopper),
               "f32 in parts would be less accurate than PyTorch in sums of fewer than 64 products, got 54");
-    EXPECT_EQ(reason(parse("ci16 co16 1x1x600000000 k1 bf16"), kHopper),
+    EXPECT_EQ(reason(parse_bwd_weight("ci16 co16 1x1x600000000 k1 bf16"), kHopper),
               "takes extents and padding below 2^29, got 1x1x600000000 to 1x1x600000000, kernel 1, padding 0");
-    EXPECT_EQ(reason(parse("ci4 co600000000 1x1x1 k1 bf16"), kHopper),
+    EXPECT_EQ(reason(parse_bwd_weight("ci4 co600000000 1x1x1 k1 bf16"), kHopper),
               "takes fewer than 2^29 channels, got 4 and 600000000");
 }
 
 TEST(ReductionFamily, HasSumsOfSplitsAndOfTheBiasInItsWorkspace) {
-    const Problem problem = parse("n4 ci32 co9 32x32x32 k3 p1 bf16");
+    const Problem problem = parse_bwd_weight("n4 ci32 co9 32x32x32 k3 p1 bf16");
     const ReductionTile tile = best_reduction_tiles(problem, kHopper, 1).front();
     ASSERT_GT(tile.splits, 1);
     const int64_t bias = 9 * reduction_bias_arguments(problem, kHopper).parts;
@@ -182,7 +178,7 @@ TEST(ReductionFamily, HasSumsOfSplitsAndOfTheBiasInItsWorkspace) {
 
 /// Its candidates are all different, the best first.
 TEST(ReductionFamily, OffersSeveralTiles) {
-    const Problem problem = parse("n2 ci64 co64 32x32x32 k3 p1 bf16");
+    const Problem problem = parse_bwd_weight("n2 ci64 co64 32x32x32 k3 p1 bf16");
     const Answer answer = answer_reduce({problem, {}, kHopper, kMostCandidates});
     ASSERT_EQ(answer.candidates.size(), kMostCandidates);
     std::set<std::string> names;
@@ -200,7 +196,7 @@ TEST(ReductionFamily, TakesNoLongerForLargeSizes) {
                              "ci1 co1 1x1x1 k500000000x1x1 bf16", "ci16 co16 8x8x8 k512x1x1 d1000x1x1 tf32",
                              "ci16 co16 9x9x9 k9 s1000 p3000 bf16", "ci4096 co4096 64x64x64 k5 bf16"}) {
         const auto begin = std::chrono::steady_clock::now();
-        choose(parse(line), {}, kHopper);
+        choose(parse_bwd_weight(line), {}, kHopper);
         // It takes less than 2 ms, more under the sanitizers; one by one, seconds.
         EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500)) << line;
     }

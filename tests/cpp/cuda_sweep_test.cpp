@@ -15,13 +15,7 @@ namespace {
 
 using testing::kAmpere;
 using testing::kHopper;
-
-Problem parse(const std::string& line) {
-    Problem problem = Problem::parse(line);
-    problem.direction = Direction::bwd_weight;
-    problem.validate();
-    return problem;
-}
+using testing::parse_bwd_weight;
 
 /// Every problem of the files that the family takes, in every mode.
 std::vector<Problem> taken_problems() {
@@ -37,7 +31,7 @@ std::vector<Problem> taken_problems() {
 
 TEST(SweepFamily, SaysWhatItCannotTake) {
     const auto reason = [](const std::string& line, const Device& device) {
-        return answer_sweep({parse(line), {}, device, 1}).reason;
+        return answer_sweep({parse_bwd_weight(line), {}, device, 1}).reason;
     };
     EXPECT_EQ(answer_sweep({Problem::parse("ci16 co16 8x8x8 k3 bf16"), {}, kHopper, 1}).reason,
               "takes bwd_weight, got fwd");
@@ -47,6 +41,12 @@ TEST(SweepFamily, SaysWhatItCannotTake) {
     EXPECT_EQ(reason("ci16 co16 8x8x1 k3 s1x1x100000000 bf16", kHopper).substr(0, 58),
               "takes extents, padding, stride and dilation below 2^26, go");
     EXPECT_EQ(reason("ci16 co16 1024x1024x1024 k1 bf16", kHopper).substr(0, 32), "takes volumes below 2^30 voxels,");
+    EXPECT_EQ(reason("ci8192 co16 1x2x262144 k1 bf16 ndhwc", kHopper).substr(0, 42),
+              "takes rows of fewer than 2^31 elements in ");
+    EXPECT_EQ(reason("ci8192 co16 1x2x262144 k1 bf16", kHopper), "");
+    // The weight is so large that there is one split, which has some 64 slices of 60 million images.
+    EXPECT_EQ(reason("n60000000 ci1 co1 64x1x1 k256 p128x127x127 bf16", kHopper),
+              "has no tile that fits into shared memory and whose work is counted in 32 bits");
 }
 
 TEST(SweepFamily, TilesFitAndCoverTheProblem) {
@@ -109,7 +109,7 @@ TEST(SweepFamily, KeepsTheSlicesThatTapsStillNeed) {
 TEST(SweepFamily, PlansInNoTimeWhateverTheSize) {
     for (const char* line : {"n100000000 ci64 co64 16x16x16 k3 s2 p1 bf16", "n2 ci512 co512 512x512x512 k5 tf32",
                              "n1 ci4096 co4096 64x64x64 k7 s2 bf16 ndhwc"})
-        EXPECT_TRUE(best_sweep_tiles(parse(line), kHopper, 8).size() <= 8) << line;
+        EXPECT_TRUE(best_sweep_tiles(parse_bwd_weight(line), kHopper, 8).size() <= 8) << line;
 }
 
 } // namespace

@@ -28,15 +28,15 @@ inline std::optional<Problem> drawn_problem(Random& random, Direction direction)
     constexpr double kMostFlops = 1e7;
     Problem problem;
     problem.batch = draw(random, 1, 3);
-    problem.groups = draw(random, 0, 4) == 0 ? 2 : 1;
+    problem.groups = draw(random, 0, 2) == 0 ? draw(random, 2, 3) : 1;
     problem.src_channels = problem.groups * draw(random, 1, 36);
     problem.dst_channels = problem.groups * draw(random, 1, 36);
     problem.src = {draw(random, 1, 5), draw(random, 1, 9), draw(random, 1, 24)};
     for (size_t i = 0; i < 3; ++i) {
-        problem.kernel[i] = draw(random, 1, 4);
-        problem.stride[i] = draw(random, 1, 3);
-        problem.padding[i] = draw(random, 0, problem.kernel[i]);
-        problem.dilation[i] = draw(random, 0, 3) == 0 ? 2 : 1;
+        problem.kernel[i] = draw(random, 1, 5);
+        problem.stride[i] = draw(random, 0, 2) == 0 ? draw(random, 3, 6) : draw(random, 1, 2);
+        problem.dilation[i] = draw(random, 0, 2) == 0 ? draw(random, 2, 4) : 1;
+        problem.padding[i] = draw(random, 0, problem.dilation[i] * (problem.kernel[i] - 1) + 2);
         problem.output_padding[i] = draw(random, 0, problem.stride[i] - 1);
     }
     const std::vector<Problem> all = modes(problem);

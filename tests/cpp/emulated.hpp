@@ -24,8 +24,8 @@ std::string arguments_source(const Arguments& arguments, const std::string& name
     return "constexpr unsigned char " + name + "[] = {" + bytes + "};\n";
 }
 
-/// A folder with the kernels, base/ptx.cuh and all else from tests/emulator, and problem.hpp: there a kernel is
-/// compiled by this machine's compiler, and run.
+/// A folder with the kernels, base/ptx/ and all else from tests/emulator, and problem.hpp: there a kernel is compiled
+/// by this machine's compiler, and run.
 class Emulator {
 public:
     /// Without problem.hpp.

@@ -138,7 +138,7 @@ TEST(Fit, ConstantsOfTheStreamedFormAreFoundAgain) {
     StreamedModel truth;
     truth.product.column *= 1.4;
     truth.store.bytes_per_clock *= 0.7;
-    truth.swizzled.wait *= 3;
+    truth.input.swizzled.wait *= 3;
     StreamedModel model;
     auto fitted = expect_fits(made_up_samples(Form::streamed, {"bf16", "bf16 ndhwc"}, truth), model);
     EXPECT_NEAR(model.product.column / truth.product.column, 1, 0.05);

@@ -31,6 +31,14 @@ inline std::vector<Problem> listed_problems() {
     return list;
 }
 
+/// A valid problem for the gradient of the weight.
+inline Problem parse_bwd_weight(const std::string& line) {
+    Problem problem = Problem::parse(line);
+    problem.direction = Direction::bwd_weight;
+    problem.validate();
+    return problem;
+}
+
 inline Problem with(const Problem& problem, DType dtype, MathMode math, Layout layout) {
     Problem changed = problem;
     changed.dtype = dtype;

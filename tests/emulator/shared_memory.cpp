@@ -80,7 +80,7 @@ void store(uint32_t shared_dst, const void* from, size_t bytes) {
     std::memcpy(memory + shared_dst, from, bytes);
     const auto thread = static_cast<uint32_t>(threadIdx.x);
     for (size_t word = shared_dst / 4; word < (shared_dst + bytes + 3) / 4; ++word)
-        writers[word] = {thread + 1, fences[thread], false};
+        writers[word] = {thread + 1, fences[thread], 0};
 }
 
 void fence_async() {

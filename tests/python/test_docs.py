@@ -136,7 +136,7 @@ def test_table_of_networks() -> None:
            "share": 0.5}  # fmt: skip
     data = {"rows": [row], "machine": "Some CPU", "threads": 2, "torch": "2.13.0", "tconv3d": "0.1.0",
             "date": "2026-01-02T03:04:05+00:00"}  # fmt: skip
-    text = bench_table.networks(data)
+    text = bench_table.tables.networks(data)
     assert "| U-Net | 1×2 | f32 | inference | 3.0 | 2.0 | 1.50× | 50% |" in text
     assert "Some CPU, 2 threads; PyTorch 2.13.0, tconv3d 0.1.0; 2026-01-02." in text
 
@@ -145,7 +145,7 @@ def test_table_of_kernelbench() -> None:
     """What was not measured is a dash, and counts for nothing."""
     row = {"problem": "level1_58", "torch_ms": 8.0, "tuned_ms": 3.0, "tconv3d_ms": 2.0}
     more = {"tuned_ndhwc_ms": 2.5, "compiled_ms": 4.0, "tuned_compiled_ms": 1.0, "tconv3d_compiled_ms": 0.5}
-    text = bench_table.kernelbench({"results": [row, {**row, "problem": "level2_3", **more}]})
+    text = bench_table.tables.kernelbench({"results": [row, {**row, "problem": "level2_3", **more}]})
     assert "| level 1, 58 | 8.000 | 3.000 | – | 2.000 | – | 4.00× | 1.50× |" in text
     assert "| level 2, 3 | 8.000 | 2.500 | 1.000 | 2.000 | 0.500 | 4.00× | 2.00× |" in text
     assert "Geometric means over these 2: 4.00× eager, 1.73× the best" in text
@@ -188,7 +188,7 @@ def test_numbers_of_a_small_run_on_a_gpu() -> None:
     halves = [{**row, "name": name, "mode": "bf16", "best": best}
               for name, best in (("wide", "default"), ("narrow", "tuned ndhwc"))]  # fmt: skip
     slow = {**row, "mode": "f32", "sides": {**row["sides"], "tconv3d": {"ms": 5.0, "extra_bytes": 9 << 20}}}
-    values = bench_table.numbers({**modes, "rows": [*modes["rows"], *halves]}, {"rows": [slow]})
+    values = bench_table.tables.numbers({**modes, "rows": [*modes["rows"], *halves]}, {"rows": [slow]})
     assert values == {
         "problems": "4",
         "tf32-over-default": "4.00×",
@@ -197,7 +197,7 @@ def test_numbers_of_a_small_run_on_a_gpu() -> None:
         "least-gain-in-16-bits": "2.00× on `narrow` in bf16 ncdhw",
         "most-packed-weights": "9.0 MiB",
     }
-    none_slower = bench_table.numbers({**modes, "rows": halves}, {"rows": []})
+    none_slower = bench_table.tables.numbers({**modes, "rows": halves}, {"rows": []})
     assert none_slower["slower-than-best"] == "none"
 
 

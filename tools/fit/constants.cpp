@@ -102,20 +102,20 @@ Constants fields(GatheredStoreCost& cost) {
 
 Constants constants(StreamedModel& model) {
     Constants all;
-    append(all, "swizzled", fields(model.swizzled));
-    append(all, "global", fields(model.global));
-    append(all, "core_matrices", fields(model.core_matrices));
-    append(all, "ranges", fields(model.ranges));
-    append(all, "half_ranges", fields(model.half_ranges));
-    append(all, "halves", fields(model.halves));
-    append(all, "split", fields(model.split));
-    append(all, "tf32_rows", fields(model.tf32_rows));
-    append(all, "tf32_planes", fields(model.tf32_planes));
+    append(all, "swizzled", fields(model.input.swizzled));
+    append(all, "global", fields(model.input.global));
+    append(all, "core_matrices", fields(model.input.core_matrices));
+    append(all, "ranges", fields(model.input.ranges));
+    append(all, "half_ranges", fields(model.input.half_ranges));
+    append(all, "halves", fields(model.input.halves));
+    append(all, "split", fields(model.input.split));
+    append(all, "tf32_rows", fields(model.input.tf32_rows));
+    append(all, "tf32_planes", fields(model.input.tf32_planes));
     append(all, "product", fields(model.product));
     append(all, "store", fields(model.store));
     append(all, "pack", fields(model.pack));
-    all.insert(all.end(), {{"apart", &model.apart},
-                           {"more_warps", &model.more_warps},
+    all.insert(all.end(), {{"apart", &model.input.apart},
+                           {"more_warps", &model.input.more_warps},
                            {"overlap", &model.overlap},
                            {"cut_tile", &model.cut_tile},
                            {"flat_tile", &model.flat_tile}});

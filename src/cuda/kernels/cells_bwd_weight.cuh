@@ -56,15 +56,7 @@ struct TotalsInShared {
     }
     __device__ __forceinline__ Compute& operator[](int i) { return values[i * kThreads]; }
 };
-template <bool kShared>
-struct TotalsOf {
-    using Type = TotalsInRegisters;
-};
-template <>
-struct TotalsOf<true> {
-    using Type = TotalsInShared;
-};
-using Totals = typename TotalsOf<(kPack > 1) && kSplitsChains>::Type;
+using Totals = Select<(kPack > 1) && kSplitsChains, TotalsInShared, TotalsInRegisters>;
 
 /// The channels of a thread, or its packs, counted over all groups: the first of each side, and how many exist, none
 /// for a lane beyond the last.

@@ -50,20 +50,6 @@ __device__ __forceinline__ void multiply_split(Sums& sums, const ReductionArgume
     }
 }
 
-/// grad_weight is (src channels, dst channels of the group, taps). Sums of splits have their taps first and channels
-/// last, an even number of them, so that the lanes of a warp fill sectors.
-__device__ __forceinline__ void store_sum(const ReductionArguments& args, const Item& item, int src_channel,
-                                          int dst_channel, int64_t tap, float sum) {
-    constexpr int64_t kTaps = int64_t{1} * kKernelD * kKernelH * kKernelW;
-    const int64_t row = int64_t{item.group} * kSrcChannels + src_channel;
-    if constexpr (kStoresSplits) {
-        constexpr int64_t kRow = (kDstChannels + 1) / 2 * 2, kTapSums = kGroups * kSrcChannels * kRow;
-        static_cast<float*>(args.sums)[(item.split * kTaps + tap) * kTapSums + row * kRow + dst_channel] = sum;
-    } else {
-        store(static_cast<Storage*>(args.sums) + (row * kDstChannels + dst_channel) * kTaps + tap, sum);
-    }
-}
-
 __device__ __forceinline__ void store_sums(const ReductionArguments& args, const Item& item, const Sums& sums) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
@@ -80,7 +66,7 @@ __device__ __forceinline__ void store_sums(const ReductionArguments& args, const
                 const int src_channel = item.src_first + (row_warp() * kWarpRows + m) * 16 + value / 2 * 8 + g;
                 const int dst_channel = item.dst_first + column.channel + 2 * t + value % 2;
                 if (src_channel < kSrcChannels && dst_channel < kDstChannels)
-                    store_sum(args, item, src_channel, dst_channel, tap, sums.values[m][i][value]);
+                    store_sum(args.sums, item, src_channel, dst_channel, tap, sums.values[m][i][value]);
             }
     }
 }

@@ -10,20 +10,6 @@
 
 namespace {
 
-/// grad_weight is (src channels, dst channels of the group, taps). Sums of splits have their taps first and channels
-/// last, an even number of them, so that the lanes of a warp fill sectors.
-__device__ __forceinline__ void store_sum(const SweepArguments& args, const Item& item, int src_channel,
-                                          int dst_channel, int64_t tap, float sum) {
-    constexpr int64_t kTaps = int64_t{1} * kKernelD * kKernelH * kKernelW;
-    const int64_t row = int64_t{item.group} * kSrcChannels + src_channel;
-    if constexpr (kStoresSplits) {
-        constexpr int64_t kRow = (kDstChannels + 1) / 2 * 2, kTapSums = kGroups * kSrcChannels * kRow;
-        static_cast<float*>(args.sums)[(item.split * kTaps + tap) * kTapSums + row * kRow + dst_channel] = sum;
-    } else {
-        store(static_cast<Storage*>(args.sums) + (row * kDstChannels + dst_channel) * kTaps + tap, sum);
-    }
-}
-
 /// Where src is moved, taps are counted from the last one.
 template <int kKernel>
 __device__ __forceinline__ int kernel_tap(int tap) {
@@ -50,7 +36,7 @@ __device__ __forceinline__ void store_sums(const SweepArguments& args, const Ite
             for (int column = 0; column < kTileFixedChannels / 4; ++column) {
                 const int fixed = item.fixed_first + column / 2 * 8 + 2 * t + column % 2;
                 if (fixed < kFixedChannels)
-                    store_sum(args, item, kMovesSrc ? moved : fixed, kMovesSrc ? fixed : moved, tap,
+                    store_sum(args.sums, item, kMovesSrc ? moved : fixed, kMovesSrc ? fixed : moved, tap,
                               sums.values[tile][column / 2 * 4 + i * 2 + column % 2]);
             }
         }

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "core/cuts.hpp"
+#include "cuda/reduction/candidates.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
 constexpr ReductionModel kModel;
-
-/// Of the sums of all splits; one weight may be more, but then there is one split, which has no sums.
-constexpr int64_t kMostWorkspace = int64_t{64} << 20;
+constexpr SplitModel kSplits;
 
 double as_double(int64_t value) {
     return static_cast<double>(value);
@@ -84,14 +83,10 @@ double kernel_clocks(const Problem& problem, const ReductionTile& tile, const De
 }
 
 double estimate(const Problem& problem, const ReductionTile& tile, const Device& device) {
-    const double scale = 132.0 / device.multiprocessors;
-    const double bytes = problem.bytes() / kModel.bytes_per_microsecond * scale;
     const double dst_bytes = as_double(problem.dst_elements() * bytes_per_element(problem.dtype));
-    const double bias = kModel.next_launch + dst_bytes / kModel.bytes_per_microsecond * scale;
-    const double sums = tile.splits > 1 ? as_double(split_sums(problem)) * as_double(tile.splits + 1) * 4 : 0;
-    const double second_pass = kModel.next_launch + sums / kModel.bytes_per_microsecond * scale;
-    return kModel.launch + std::max(bytes, kernel_clocks(problem, tile, device) / kModel.clocks_per_microsecond) +
-           bias + second_pass;
+    const double bias = kSplits.next_launch + kSplits.transfer(device, dst_bytes);
+    return kSplits.products(problem, device, kernel_clocks(problem, tile, device)) + bias +
+           kSplits.second_pass(problem, device, tile.splits);
 }
 
 /// How many times longer a tile takes than the longest of its parts.
@@ -119,22 +114,10 @@ double tile_clocks(const Problem& problem, const ReductionTile& tile, const Devi
 }
 
 void choose_splits(const Problem& problem, const Device& device, ReductionTile& tile) {
-    const int64_t items = split_items(problem, tile), tiles = std::max<int64_t>(all_tiles(problem, tile), 1);
-    const int64_t most = std::max<int64_t>(std::min(tiles, kMostWorkspace / 4 / split_sums(problem)), 1);
-    // Tensor cores cut off what a sum has no room for: 2^-24 of it, on average, in each k step. After this many it is
-    // what rounding to tf32 costs. Where fp32 is split, sums are rounded on the way.
-    constexpr int64_t kMostSteps = 4096;
+    const int64_t tiles = all_tiles(problem, tile);
     const int64_t steps = reduction_parts(problem) == 2 ? 0 : tiles * box_steps(problem, tile);
-    const int64_t fewest = std::clamp<int64_t>(cuts(steps, kMostSteps), 1, most);
-    // As many as fill the device once, twice, and so on.
-    constexpr int64_t kMostTimes = 6;
-    ReductionTile best = tile;
-    for (int64_t times = 0; times <= kMostTimes; ++times) {
-        tile.splits = std::clamp<int64_t>(times * device.multiprocessors / items, fewest, most);
-        tile.microseconds = estimate(problem, tile, device);
-        if (times == 0 || tile.microseconds < best.microseconds) best = tile;
-    }
-    tile = best;
+    set_best_splits(tile, split_counts(problem, device, {split_items(problem, tile), tiles, steps}),
+                    [&](const ReductionTile& split) { return estimate(problem, split, device); });
 }
 
 } // namespace tconv3d::cuda

@@ -4,14 +4,13 @@
 
 namespace tconv3d::cuda {
 
-/// What estimates of the reduced form are made of. The numbers follow from the hardware, an H200, but for how many
-/// times longer a tile takes than the longest of its parts, which was measured: their medians over the baselines.
+/// What estimates of the reduced form are made of, in clocks. The numbers follow from the hardware, an H200. Only how
+/// many times longer a tile takes than the longest of its parts was measured: the medians over the baselines.
 struct ReductionModel {
     double tf32_overhead = 2.9;
     double split_overhead = 2;       ///< of fp32 in full, whose products are three times as many: not measured
     double laid_out_overhead = 2.25; ///< of 16-bit elements that are laid out
     double copied_overhead = 2.3;    ///< of those that copies bring to their positions
-    double clocks_per_microsecond = 1755;
     /// A product of 16 × 8 and one k step is a clock of all four tensor cores of a Hopper multiprocessor, two of an
     /// older one; mma.sync reaches three quarters of that.
     double product_clocks = 4.0 / 3;
@@ -21,14 +20,11 @@ struct ReductionModel {
     double step_instructions = 12;      ///< of a warp for a k step, beside loads and products
     /// To lay out an element: the load, its part of a word and of what is computed and stored for a piece of channels.
     double layout_instructions = 6;
-    /// To copy 16 bytes of a row, channel by channel, or of a voxel's channels, which asks for each voxel where it is.
-    double row_piece_instructions = 12, channel_piece_instructions = 40;
-    double copy_latency = 1000; ///< clocks from the first request of a tile to the last arrival, beside its bytes
-    double barrier = 150;       ///< clocks that warps wait for one another at the end of a tile
-    double item_clocks = 8000;  ///< to begin and end a CTA
-    double bytes_per_microsecond = 4e6; ///< of DRAM
-    double launch = 5;                  ///< microseconds of the first kernel
-    double next_launch = 2.5;           ///< of each further one
+    double row_piece_instructions = 12;     ///< to copy 16 bytes of a row, channel by channel,
+    double channel_piece_instructions = 40; ///< or of a voxel's channels, which asks for each voxel where it is
+    double copy_latency = 1000;             ///< from the first request of a tile to the last arrival, beside its bytes
+    double barrier = 150;                   ///< that warps wait for one another at the end of a tile
+    double item_clocks = 8000;              ///< to begin and end a CTA
 };
 
 /// Clocks of a multiprocessor for one tile, where so many CTAs of it are at work.

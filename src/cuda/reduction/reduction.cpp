@@ -77,21 +77,8 @@ std::string reject(const Question& question) {
 Answer answer_reduce(const Question& question) {
     std::string reason = reject(question);
     if (!reason.empty()) return {std::move(reason), {}};
-    std::vector<ReductionTile> tiles =
-        best_reduction_tiles(question.problem, question.device, question.most_candidates);
-    constexpr int64_t kMostItems = int64_t{1} << 30;
-    const auto is_too_many = [&](const ReductionTile& tile) {
-        return split_items(question.problem, tile) * tile.splits >= kMostItems;
-    };
-    tiles.erase(std::remove_if(tiles.begin(), tiles.end(), is_too_many), tiles.end());
-    if (tiles.empty()) return {"has no tile of fewer than 2^30 work items that fits into shared memory", {}};
-    Answer answer;
-    for (const ReductionTile& tile : tiles)
-        answer.candidates.push_back(
-            {tile.str(), tile.microseconds, [problem = question.problem, device = question.device, tile] {
-                 return std::make_unique<ReductionKernel>(problem, device, tile);
-             }});
-    return answer;
+    return answer_with_tiles<ReductionKernel>(
+        question, best_reduction_tiles(question.problem, question.device, question.most_candidates), split_items);
 }
 
 } // namespace tconv3d::cuda

@@ -1,6 +1,5 @@
 #include "cuda/reduction/split_kernel.hpp"
 
-#include <array>
 #include <future>
 #include <utility>
 

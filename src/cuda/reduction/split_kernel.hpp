@@ -1,5 +1,10 @@
 #pragma once
 
+#include <array>
+#include <functional>
+#include <memory>
+#include <vector>
+
 #include "cuda/reduction/reduction.hpp"
 #include "cuda/source/specializations.hpp"
 #include "cuda/splits/add_splits.hpp"
@@ -38,5 +43,22 @@ private:
     LoadedFunction products_, bias_;
     AddSplits add_;
 };
+
+/// A candidate for each tile whose CTAs a grid can number; `items(problem, tile)` of them share a split.
+template <typename TileKernel, typename Tile, typename Items>
+Answer answer_with_tiles(const Question& question, const std::vector<Tile>& tiles, const Items& items) {
+    constexpr int64_t kMostItems = int64_t{1} << 30;
+    Answer answer;
+    for (const Tile& tile : tiles) {
+        if (items(question.problem, tile) * tile.splits >= kMostItems) continue;
+        const auto prepare = [problem = question.problem, device = question.device, tile] {
+            return std::make_unique<TileKernel>(problem, device, tile);
+        };
+        answer.candidates.push_back({tile.str(), tile.microseconds, prepare});
+    }
+    if (answer.candidates.empty())
+        answer.reason = "has no tile that fits into shared memory and whose work is counted in 32 bits";
+    return answer;
+}
 
 } // namespace tconv3d::cuda

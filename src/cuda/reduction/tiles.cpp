@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/cuts.hpp"
+#include "cuda/reduction/candidates.hpp"
 #include "cuda/reduction/cost.hpp"
 #include "cuda/reduction/tile.hpp"
 
@@ -20,16 +21,6 @@ std::vector<int64_t> sizes_up_to(int64_t most, std::initializer_list<int64_t> si
     std::vector<int64_t> list;
     for (const int64_t size : sizes)
         if (list.empty() || size <= most) list.push_back(size);
-    return list;
-}
-
-/// Parts of that many or fewer, all of nearly the same size.
-std::vector<int64_t> equal_parts(int64_t whole, std::initializer_list<int64_t> targets) {
-    std::vector<int64_t> list;
-    for (const int64_t target : targets) {
-        const int64_t part = cuts(whole, cuts(whole, target));
-        if (list.empty() || list.back() != part) list.push_back(part);
-    }
     return list;
 }
 
@@ -75,14 +66,6 @@ bool fits(const Problem& problem, const Device& device, ReductionTile& tile) {
                         2 * (bytes + kReservedShared) <= device.shared_memory_per_multiprocessor;
     tile.ctas = shares ? 2 : 1;
     return true;
-}
-
-/// Of equal ones, the earlier.
-std::vector<ReductionTile> first_of(const std::multimap<double, ReductionTile>& sorted, size_t most) {
-    std::vector<ReductionTile> list;
-    for (const auto& [cost, tile] : sorted)
-        if (list.size() < most) list.push_back(tile);
-    return list;
 }
 
 /// Channels, taps and warps: everything but the box, the best first by a box of the usual size, of which a part that

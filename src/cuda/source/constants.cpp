@@ -177,7 +177,8 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         // ---- Swept form (sweep.cuh) ----
         {"kMovesSrc", "whether src is the tensor that taps move, else grad_dst; the other one is fixed"},
         {"kMovedStrideD", "voxels of the moved tensor from a voxel of the fixed one to the next"},
-        {"kMovedPaddingD", "how far before the first voxel of the moved tensor the first one of the fixed one is"},
+        {"kMovedPaddingD",
+         "voxels before the moved tensor that the first tap meets from the first fixed voxel; may be < 0"},
         {"kFixedAligned", "whether rows of the fixed tensor are multiples of 16 bytes"},
         {"kMovedChunks", "whether the moved tensor is staged by chunks: 16 bytes of channels of a voxel"},
         {"kFixedChunks", "the same of the fixed tensor"},

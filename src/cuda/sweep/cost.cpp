@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "core/cuts.hpp"
+#include "cuda/reduction/candidates.hpp"
 #include "cuda/reduction/tile.hpp"
 
 namespace tconv3d::cuda {
 namespace {
 
 constexpr SweepModel kModel;
-
-/// Of the sums of all splits; one weight may be more, but then there is one split, which has no sums.
-constexpr int64_t kMostWorkspace = int64_t{64} << 20;
+constexpr SplitModel kSplits;
 
 double as_double(int64_t value) {
     return static_cast<double>(value);
@@ -19,7 +18,8 @@ double as_double(int64_t value) {
 
 enum class Bring { words, cells, aligned_cells, copied_words, copied_sixteens };
 
-/// What producers do to bring a part of a slice: each place, which threads share, has a member of each channel or row.
+/// What producers do to stage a slice of one of the tensors. Threads have places, or share them; a place has a member
+/// in each channel or row (for_each_place of the kernel).
 struct Staging {
     Bring by;
     int64_t places, members;
@@ -35,16 +35,18 @@ struct Staging {
                          SweepThreads::kProducers / 32);
     }
     double latency() const {
-        if (copies()) return kModel.copy_latency;
-        const int64_t registers = by == Bring::cells ? 16 : 28; // of what is on its way: kLoadedRegisters of the kernel
+        if (copies()) return kModel.staging.copy_latency;
+        // Of what is on its way: kLoadedRegisters of the kernel, where cells of NCDHW have 28 too. The fit has 16
+        // there.
+        const int64_t registers = by == Bring::cells ? 16 : 28;
         const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / places, 1);
         const int64_t batch = registers / (by == Bring::aligned_cells ? 4 : elements);
         const int64_t rounds = cuts(places * sharers, SweepThreads::kProducers);
-        return as_double(rounds * cuts(cuts(members, sharers), batch)) * kModel.load_latency;
+        return as_double(rounds * cuts(cuts(members, sharers), batch)) * kModel.staging.load_latency;
     }
     double instructions() const {
-        double each = kModel.member_instructions;
-        if (by == Bring::words || by == Bring::cells) each += as_double(elements) * kModel.load_instructions;
+        double each = kModel.staging.member_instructions;
+        if (by == Bring::words || by == Bring::cells) each += as_double(elements) * kModel.staging.load_instructions;
         if (by == Bring::cells || by == Bring::aligned_cells) each += as_double(stores) * 5;
         return warps() * each;
     }
@@ -115,12 +117,8 @@ double kernel_clocks(const Problem& problem, const Device& device, const SweepTi
 }
 
 double estimate(const Problem& problem, const Device& device, const SweepTile& tile) {
-    const double scale = 132.0 / device.multiprocessors;
-    const double bytes = problem.bytes() / kModel.bytes_per_microsecond * scale;
-    const double sums = tile.splits > 1 ? as_double(split_sums(problem)) * as_double(tile.splits + 1) * 4 : 0;
-    const double second_pass = tile.splits > 1 ? kModel.next_launch + sums / kModel.bytes_per_microsecond * scale : 0;
-    return kModel.launch + std::max(bytes, kernel_clocks(problem, device, tile) / kModel.clocks_per_microsecond) +
-           second_pass;
+    const double second_pass = tile.splits > 1 ? kSplits.second_pass(problem, device, tile.splits) : 0;
+    return kSplits.products(problem, device, kernel_clocks(problem, device, tile)) + second_pass;
 }
 
 } // namespace
@@ -137,29 +135,16 @@ double sweep_slice_clocks(const Problem& problem, const SweepTile& tile) {
     const double shared = operands + fixed.shared_clocks() + as_double(fresh) * moved.shared_clocks();
     const double instructions = fixed.instructions() + as_double(fresh) * moved.instructions();
     const double latency = fixed.latency() + as_double(fresh) * moved.latency();
-    const double fetching = latency + fetched_bytes(problem, tile) / kModel.fetched_bytes_per_clock;
-    return std::max({std::max(tensor, shared) + kModel.slice_clocks, instructions / kModel.instructions_per_clock,
-                     fetching / as_double(tile.stages - 1)});
+    const double fetching = latency + fetched_bytes(problem, tile) / kModel.staging.fetched_bytes_per_clock;
+    return std::max({std::max(tensor, shared) + kModel.slice_clocks,
+                     instructions / kModel.staging.instructions_per_clock, fetching / as_double(tile.stages - 1)});
 }
 
 void choose_sweep_splits(const Problem& problem, const Device& device, SweepTile& tile) {
-    const int64_t items = sweep_items(problem, tile);
-    const int64_t slices = std::max<int64_t>(sweep_slices(problem, tile), 1);
-    const int64_t most = std::max<int64_t>(std::min(slices, kMostWorkspace / 4 / split_sums(problem)), 1);
-    // Tensor cores cut off what a sum has no room for: 2^-24 of it, on average, in each k step. After this many it is
-    // what rounding to tf32 costs.
-    constexpr int64_t kMostSteps = 4096;
+    const int64_t slices = sweep_slices(problem, tile);
     const int64_t steps = slices * sweep_plane(problem, tile).steps();
-    const int64_t fewest = std::clamp<int64_t>(cuts(steps, kMostSteps), 1, most);
-    // As many as fill the device once, twice, and so on.
-    constexpr int64_t kMostTimes = 6;
-    SweepTile best = tile;
-    for (int64_t times = 0; times <= kMostTimes; ++times) {
-        tile.splits = std::clamp<int64_t>(times * device.multiprocessors / items, fewest, most);
-        tile.microseconds = estimate(problem, device, tile);
-        if (times == 0 || tile.microseconds < best.microseconds) best = tile;
-    }
-    tile = best;
+    set_best_splits(tile, split_counts(problem, device, {sweep_items(problem, tile), slices, steps}),
+                    [&](const SweepTile& split) { return estimate(problem, device, split); });
 }
 
 } // namespace tconv3d::cuda

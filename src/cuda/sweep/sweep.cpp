@@ -48,6 +48,10 @@ std::string reject_extents(const Problem& problem) {
     if (std::max(problem.src_channels, problem.dst_channels) >= kLimit)
         return "takes fewer than 2^26 channels, got " + std::to_string(problem.src_channels) + " and " +
                std::to_string(problem.dst_channels);
+    constexpr int64_t kMostRow = int64_t{1} << 31;
+    if (problem.channels_last() &&
+        std::max(problem.src[2] * problem.src_channels, dst[2] * problem.dst_channels) >= kMostRow)
+        return "takes rows of fewer than 2^31 elements in ndhwc, got " + problem.str();
     return "";
 }
 
@@ -120,20 +124,8 @@ KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
 Answer answer_sweep(const Question& question) {
     std::string reason = reject(question);
     if (!reason.empty()) return {std::move(reason), {}};
-    std::vector<SweepTile> tiles = best_sweep_tiles(question.problem, question.device, question.most_candidates);
-    constexpr int64_t kMostItems = int64_t{1} << 30;
-    const auto is_too_many = [&](const SweepTile& tile) {
-        return sweep_items(question.problem, tile) * tile.splits >= kMostItems;
-    };
-    tiles.erase(std::remove_if(tiles.begin(), tiles.end(), is_too_many), tiles.end());
-    if (tiles.empty()) return {"has no tile of fewer than 2^30 work items that fits into shared memory", {}};
-    Answer answer;
-    for (const SweepTile& tile : tiles)
-        answer.candidates.push_back(
-            {tile.str(), tile.microseconds, [problem = question.problem, device = question.device, tile] {
-                 return std::make_unique<SweepKernel>(problem, device, tile);
-             }});
-    return answer;
+    return answer_with_tiles<SweepKernel>(
+        question, best_sweep_tiles(question.problem, question.device, question.most_candidates), sweep_items);
 }
 
 } // namespace tconv3d::cuda

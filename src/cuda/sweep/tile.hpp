@@ -41,7 +41,7 @@ struct SweepRoles {
 };
 SweepRoles sweep_roles(const Problem& problem, bool moves_src);
 
-/// Whether 16 bytes of channels of a group are copied at once.
+/// Whether the channels of a group are whole chunks of 16 bytes, side by side in memory.
 bool has_chunks(const Problem& problem, int64_t channels);
 
 SweepPlane sweep_plane(const Problem& problem, const SweepTile& tile);

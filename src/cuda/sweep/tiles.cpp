@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/cuts.hpp"
+#include "cuda/reduction/candidates.hpp"
 #include "cuda/sweep/cost.hpp"
 
 namespace tconv3d::cuda {
@@ -13,17 +14,7 @@ constexpr int64_t kOtherRegisters = 22; // of a consumer, beside sums, rows on t
 constexpr int64_t kMostMet = 1024;      // rows or columns of the moved tensor in a slot: far more than fit
 constexpr size_t kShapes = 24;          // whose planes are gone through
 
-/// Parts of that many or fewer, all of nearly the same size, rounded up to a multiple.
-std::vector<int64_t> equal_parts(int64_t whole, std::initializer_list<int64_t> targets, int64_t multiple = 1) {
-    std::vector<int64_t> list;
-    for (const int64_t target : targets) {
-        const int64_t part = round_up(cuts(whole, cuts(whole, target)), multiple);
-        if (list.empty() || list.back() != part) list.push_back(part);
-    }
-    return list;
-}
-
-/// Whole kernels, or some taps along one dimension with all of those before it.
+/// Blocks of whole rows of taps, or of some taps of one row.
 std::vector<Extents> tap_blocks(const Problem& problem) {
     const Extents& kernel = problem.kernel;
     const auto some = [](int64_t taps) { return equal_parts(taps, {1, 2, 3, 4, 5, 6, 8, 16}); };
@@ -37,8 +28,8 @@ std::vector<Extents> tap_blocks(const Problem& problem) {
     return list;
 }
 
-/// Tiles are multiplied in two groups in turns, or the one tile in turns with that of the next k step: then these must
-/// be an even number.
+/// Whether kernels/sweep/multiply.cuh has whole rounds. Two groups of tiles take turns with two sets of registers. With
+/// one tile the k steps take turns, and their number in a line, or the number of lines, has to be even.
 bool divides_rounds(const SweepTile& tile) {
     const bool pairs_rows = tile.row_cells == 1;
     if (pairs_rows && tile.height % 2 != 0) return false;
@@ -62,6 +53,11 @@ bool fits(const Problem& problem, const Device& device, const SweepTile& tile) {
     return divides_rounds(tile) && sweep_shared_bytes(problem, tile) <= device.shared_memory_per_block;
 }
 
+/// Whether a CTA counts its slices, and those of the moved tensor that it brings for them, in 32 bits.
+bool is_countable(const Problem& problem, const SweepTile& tile) {
+    return cuts(sweep_slices(problem, tile), tile.splits) < (int64_t{1} << 31) / sweep_depth(problem, tile).met();
+}
+
 std::vector<int64_t> row_cells(const Problem& problem, bool moves_src) {
     const int64_t width = sweep_roles(problem, moves_src).fixed[2];
     const int64_t cells = cuts(width, 16 / bytes_per_element(problem.dtype));
@@ -70,15 +66,8 @@ std::vector<int64_t> row_cells(const Problem& problem, bool moves_src) {
     return list;
 }
 
-/// Of equal ones, the earlier.
-std::vector<SweepTile> first_of(const std::multimap<double, SweepTile>& sorted, size_t most) {
-    std::vector<SweepTile> list;
-    for (const auto& [cost, tile] : sorted)
-        if (list.size() < most) list.push_back(tile);
-    return list;
-}
-
-/// Which tensor is moved, channels and taps; the best first by the products that all CTAs compute and read.
+/// Tiles without a plane yet: which tensor is moved, channels and taps. The best by the clocks of their products come
+/// first.
 std::vector<SweepTile> shapes(const Problem& problem) {
     std::multimap<double, SweepTile> by_products;
     const bool may_move_src =
@@ -113,7 +102,7 @@ SweepTile with_best_plane(const Problem& problem, const Device& device, const Sw
     const int64_t rows = sweep_roles(problem, shape.moves_src).fixed[1];
     std::vector<int64_t> heights = equal_parts(rows, {1, 2, 3, 4, 6, 8, 16, 32});
     if (rows % 2 == 1) heights.push_back(rows + 1);
-    // What is multiplied many times is better rounded once.
+    // Elements that many taps multiply are better rounded once, by producers: copied ones are rounded for each tap.
     std::vector<bool> ways = {false};
     if (problem.dtype == DType::f32 && (!problem.channels_last() || takes_chunks(problem, shape))) ways.push_back(true);
     for (const bool copies : ways)
@@ -127,6 +116,7 @@ SweepTile with_best_plane(const Problem& problem, const Device& device, const Sw
                     tile.height = height;
                     if (!fits(problem, device, tile)) continue;
                     choose_sweep_splits(problem, device, tile);
+                    if (!is_countable(problem, tile)) continue;
                     if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
                 }
     return best;

@@ -156,12 +156,14 @@ __device__ __forceinline__ void store_if(bool wanted, Value* to, const Value& va
     ptx::store_if(wanted, to, words);
 }
 
-/// The type that counts the elements of a tensor.
-template <bool kSmall>
-struct IndexOf {
-    using Type = int64_t;
+/// The first of two types if the condition holds, else the second one.
+template <bool kCondition, typename First, typename Second>
+struct SelectedType {
+    using Type = First;
 };
-template <>
-struct IndexOf<true> {
-    using Type = int;
+template <typename First, typename Second>
+struct SelectedType<false, First, Second> {
+    using Type = Second;
 };
+template <bool kCondition, typename First, typename Second>
+using Select = typename SelectedType<kCondition, First, Second>::Type;

@@ -1,8 +1,9 @@
 #pragma once
 
-// How warps rearrange what bwd_data reads, where a stride takes its rows apart into input planes, and where they come
-// as ranges. Neighbouring lanes have neighbouring elements of a row: so their loads are in different banks, and so are
-// their stores, since the input planes along W lie half a core matrix apart (kInPlanePitch).
+// How warps rearrange rows of the input of bwd_data that a stride takes apart into input planes, or that come as
+// ranges. Neighbouring lanes have neighbouring elements of a row, so that their loads are in different banks. So are
+// their stores: the input planes along W begin at different positions modulo the eight that fill all banks
+// (kInPlanePitch).
 #include "load/core_rows.cuh"
 #include "load/ranges.cuh"
 
@@ -18,12 +19,12 @@ constexpr bool kTakesHalvesApart = kHasPlanes && kDeinterleaves && kWordChannels
 constexpr int kCoreChannels = 4 * kWordChannels;
 constexpr int kCores = 2 * kSteps; // of a position
 
-/// Core matrices that get elements. Where all channels are less than a stage has room for, the others stay as they are.
+/// Core matrices that get elements. Where a group has fewer channels than a stage has room for, the others hold zeros.
 constexpr int kFilledCores = (kTakesHalvesApart || kTakesElementsApart) && kChunks == 1
                                  ? (kInChannels + kCoreChannels - 1) / kCoreChannels
                                  : kCores;
 
-/// Puts zeros into the other core matrices of all stages.
+/// Puts zeros into the other core matrices of all stages, once.
 __device__ __forceinline__ void clear_spare_cores(const Pipeline& pipe) {
     const uint32_t zeros[4] = {};
     constexpr int kSpareBytes = (kCores - kFilledCores) * kPlaneBytes;
@@ -137,24 +138,31 @@ __device__ __forceinline__ void take_halves_apart(const InputWalk& walk, uint32_
 // ---- fp32 from channel planes, and ranges ----
 //
 // A lane takes an element of a row, in all channels. Where it lies and where it belongs is the same for all stages of a
-// work item: each thread keeps this of its elements in a table in shared memory, which no other thread reads.
+// work item: each thread keeps both in a table in shared memory, an entry for each of its elements, and reads no other
+// thread's entries.
 
-constexpr uint32_t kNoElement = 0xffffffff;                                            // an entry of what no tap reads
-constexpr bool kAllElements = !kWholeRows && kStagedPlanes == kInStrideH * kInStrideW; // which there are none of
+constexpr uint32_t kNoElement = 0xffffffff; // the entry of an element that no tap reads
+/// Whether taps read all elements.
+constexpr bool kAllElements = !kWholeRows && kStagedPlanes == kInStrideH * kInStrideW;
 
-/// Elements of a row of a raw stage, and those that the table is for: of one image where the ranges of each begin at
-/// other elements of 16 bytes, and all images take turns.
+/// Elements of a row of a raw stage.
 __device__ __forceinline__ int element_columns(const Geometry& geometry) {
     return kWholeRows ? kInW : (geometry.pitch() - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1;
 }
+
+/// How often the table is gone through for a stage. Ranges of other images begin elsewhere within 16 bytes, so that each
+/// image has a turn.
 __device__ __forceinline__ int element_turns(const Geometry& geometry) {
     return kRanges ? geometry.images() : 1;
 }
+
+/// Elements that the table has.
 __device__ __forceinline__ int element_count(const Geometry& geometry) {
     return geometry.images() / element_turns(geometry) * geometry.raw_rows() * element_columns(geometry);
 }
 
-/// An entry: 16 bits of elements of a channel before it, and 16 bits of its position in the stage.
+/// An entry: in the high half, how many elements of a channel lie before the element; in the low half, its position in
+/// the stage.
 __device__ __forceinline__ uint32_t element_entry(const InputWalk& walk, const InputRows& rows, uint32_t element) {
     const Geometry geometry(walk.args);
     const uint32_t columns = element_columns(geometry);
@@ -174,7 +182,7 @@ __device__ __forceinline__ uint32_t element_entry(const InputWalk& walk, const I
     return from << 16 | (line.position() + w.place * geometry.plane_pitch() + w.position);
 }
 
-/// The entries of a thread, of the work item that it was at last.
+/// The entries of a thread. They are computed again where a work item lies elsewhere than the one before.
 class ElementTable {
 public:
     __device__ __forceinline__ ElementTable(const Pipeline& pipe, int thread) : table_(pipe.elements + thread * 4) {}

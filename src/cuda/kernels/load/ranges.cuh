@@ -72,6 +72,7 @@ struct RangeCopy {
         using Element = typename Unsigned<kRangeElementBytes>::Type;
         for (int at = bytes; at < bytes + rest; at += kRangeElementBytes)
             store_element(to + at, *reinterpret_cast<const Element*>(from + at));
+        if (rest > 0) ptx::fence_shared_async(); // TMA writes there when the stage comes again
     }
 
 private:

@@ -11,7 +11,8 @@ __device__ __forceinline__ void load_rows(uint32_t (&a)[kMTiles][4], uint32_t in
     const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m)
-        ptx::load_matrices(a[m], in + (row_position(threadIdx.x, m, row) + shift) * 16 + lane / 16 * kPlaneBytes);
+        ptx::load_matrices(a[m], in + (operand_position(threadIdx.x, m) + row_offset(row) + shift) * 16 +
+                                     lane / 16 * kPlaneBytes);
 }
 
 /// 8 columns of all m64 tiles; `first` is the first of their accumulators.

@@ -35,7 +35,7 @@ struct ShiftedInput {
 template <int Group, int M>
 __device__ __forceinline__ void multiply_tiles(Accumulators& acc, const ShiftedInput& in, uint64_t weights, int adds) {
     if constexpr (M < kMTiles) {
-        wgmmas<Group>(acc.values[M], in + tile_position(threadIdx.x, M) * (kPositionBytes / 16), weights, adds);
+        wgmmas<Group>(acc.values[M], in + operand_position(threadIdx.x, M) * (kPositionBytes / 16), weights, adds);
         multiply_tiles<Group, M + 1>(acc, in, weights, adds);
     }
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 // What follows from the constants of the prelude (cuda/source/constants.cpp).
-#include "base/storage.cuh"
+#include "reduction/grad_weight.cuh"
 #include "shared/reduction.cuh"
 
 namespace {
@@ -66,10 +66,7 @@ constexpr int kColumnWarps = kThreads / 32 / kRowWarps;
 constexpr int kWarpColumns = (kAllColumns + kColumnWarps - 1) / kColumnWarps;
 constexpr int kWarpRows = kTileSrcChannels / 16 / kRowWarps; // in m16 tiles
 
-// What the CTAs of a split divide.
-constexpr int kTapBlocksD = (kKernelD + kBlockTapsD - 1) / kBlockTapsD;
-constexpr int kTapBlocksH = (kKernelH + kBlockTapsH - 1) / kBlockTapsH;
-constexpr int kTapBlocksW = (kKernelW + kBlockTapsW - 1) / kBlockTapsW;
+// The CTAs of a split divide the channels into tiles, and the taps into blocks.
 constexpr int kSrcTiles = (kSrcChannels + kTileSrcChannels - 1) / kTileSrcChannels;
 constexpr int kDstTiles = (kDstChannels + kTileDstChannels - 1) / kTileDstChannels;
 

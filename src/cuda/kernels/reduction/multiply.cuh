@@ -179,15 +179,7 @@ struct WordReader {
     }
 };
 
-template <int kBytes>
-struct ReaderOf {
-    using Type = PairReader;
-};
-template <>
-struct ReaderOf<4> {
-    using Type = WordReader;
-};
-using Reader = typename ReaderOf<kElementBytes>::Type;
+using Reader = Select<kElementBytes == 4, WordReader, PairReader>;
 
 /// Adds the products of kSummedSteps k steps from `step` on, fewer at the end of a tile.
 __device__ __forceinline__ void multiply_steps(Sums& sums, const Reader& reader, uint32_t stage, int step) {

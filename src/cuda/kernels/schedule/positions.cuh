@@ -22,9 +22,22 @@ __device__ __forceinline__ int tile_position(int thread, int m) {
     return (image * kPlaneRows + block / kWidth * 8) * kPitch + block % kWidth * 8;
 }
 
-/// The position of one of the rows, or columns in the gathered form, of product m of a thread's warpgroup.
+/// The first position that product m of a thread's warpgroup reads. Blocks may be fewer than the products of all
+/// warpgroups: a product without one is not stored, and reads what that of the first warpgroup does. Its own positions
+/// would lie behind the stage.
+__device__ __forceinline__ int operand_position(int thread, int m) {
+    constexpr int kProducts = kBlocksW == 0 ? kActiveConsumers * kMTiles : kImages * kBlocksH * kBlocksW;
+    return tile_position((kActiveConsumers - 1) * kMTiles + m < kProducts ? thread : 0, m);
+}
+
+/// One of the rows, or columns in the gathered form, of a product, from its first position.
+__device__ __forceinline__ int row_offset(int row) {
+    return row / 8 * kCoreStride + row % 8;
+}
+
+/// The position of one of these of product m of a thread's warpgroup.
 __device__ __forceinline__ int row_position(int thread, int m, int row) {
-    return tile_position(thread, m) + row / 8 * kCoreStride + row % 8;
+    return tile_position(thread, m) + row_offset(row);
 }
 
 /// The positions by which products read further on: those of whole input planes and rows. What is left of a product's

@@ -93,15 +93,7 @@ struct OutputSliceWalk {
     }
 };
 
-template <bool kByOutput>
-struct WalkOf {
-    using Type = InputSliceWalk;
-};
-template <>
-struct WalkOf<true> {
-    using Type = OutputSliceWalk;
-};
-using InputWalk = typename WalkOf<kGathered && !kRetainsSlices>::Type;
-using WeightWalk = typename WalkOf<kGathered>::Type;
+using InputWalk = Select<kGathered && !kRetainsSlices, OutputSliceWalk, InputSliceWalk>;
+using WeightWalk = Select<kGathered, OutputSliceWalk, InputSliceWalk>;
 
 } // namespace

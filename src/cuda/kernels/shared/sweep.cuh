@@ -6,13 +6,14 @@
 
 namespace tconv3d::cuda {
 
-/// The plane of a tile in shared memory. Voxels of a row come in cells: as many as 16 bytes have elements, half a k
-/// step.
+/// Where a slice of a tile lies in shared memory, of both tensors. A cell is as many voxels of a row as 16 bytes have
+/// elements: half a k step. A chunk is as many channels of one voxel. Either tensor lies by channels, each of which has
+/// its voxels side by side, or by chunks, as channels_last_3d lies in memory.
 ///
-/// A row of the moved tensor has its voxels `phases` apart side by side: those that neighbouring voxels of the fixed
-/// tensor meet through one tap. By channels, a plane has the rows of one channel. A word of 16-bit elements is then two
-/// neighbours, so that a tap may begin in the middle of a word: there is a second copy of each row, one voxel further
-/// on. By chunks, as channels_last_3d lies in memory, a plane has 16 bytes of channels for each voxel.
+/// A row of the moved tensor is sorted by phases: a phase has every `phases()`-th voxel, so that neighbours in it are
+/// what neighbouring voxels of the fixed tensor meet through one tap. A plane has all rows of one channel, or of one
+/// chunk. By channels, a word of 16-bit elements is two neighbours, and a tap may begin in the middle of a word: then
+/// each row has a second copy, which begins one voxel further on.
 struct SweepPlane {
     int tile_h;
     int row_cells; ///< of the fixed tensor: 1, or an even number
@@ -30,9 +31,9 @@ struct SweepPlane {
     constexpr int word_voxels() const { return 4 / element_bytes; }
     constexpr int tile_w() const { return row_cells * cell_voxels(); }
 
-    // The fixed tensor: cells, in k steps of two. By channels, 16 bytes of a cell are followed by those of the next
-    // channel. From a cell to the next one, or by chunks from a plane to the next one, it is an odd number of times 16
-    // bytes, so that threads which store neighbours use different banks.
+    // The fixed tensor. Two cells are a k step. By channels, a cell of one channel is followed by the same cell of the
+    // next channel. From a cell to the next one, or by chunks from a plane to the next one, there are 16 bytes an odd
+    // number of times, so that threads which store neighbours use different banks.
     constexpr int cells() const { return tile_h * row_cells; }
     constexpr int steps() const { return cells() / 2; }
     constexpr int cell_pitch(int channels) const { return fixed_chunks ? 16 * cell_voxels() : (channels | 1) * 16; }
@@ -44,7 +45,7 @@ struct SweepPlane {
     // The moved tensor.
     constexpr int met_h() const { return stride_h * (tile_h - 1) + dilation_h * (taps_h - 1) + 1; }
     constexpr int met_w() const { return stride_w * (tile_w() - 1) + dilation_w * (taps_w - 1) + 1; }
-    constexpr int phases() const { return stride_w < met_w() ? stride_w : met_w(); }
+    constexpr int phases() const { return stride_w; } // each has a voxel, since tiles have several columns
     constexpr int phase_columns() const { return (met_w() + phases() - 1) / phases(); }
     constexpr int copies() const {
         for (int tap = 0; tap < taps_w; ++tap)
@@ -55,8 +56,9 @@ struct SweepPlane {
     constexpr int copy_bytes() const { return phase_cells() * 16; }
     constexpr int phase_bytes() const { return moved_chunks ? phase_columns() * 16 : copies() * copy_bytes(); }
     constexpr int row_bytes() const { return phases() * phase_bytes(); }
-    /// From a plane to the next one, so that the rows of a product are in different banks: for eight channels at four
-    /// words each an odd number of times 16 bytes, for two chunks of fp32 at four voxels each 64 bytes modulo 128.
+    /// From a plane to the next one. The lanes of a warp load from different banks: from four words of eight channels,
+    /// which begin 16 bytes an odd number of times apart, or in fp32 by chunks from four voxels of two chunks, which
+    /// begin 64 bytes apart, modulo 128.
     constexpr int plane_bytes() const {
         const int sixteens = met_h() * row_bytes() / 16;
         return (moved_chunks && element_bytes == 4 ? (sixteens + 3) / 8 * 8 + 4 : sixteens | 1) * 16;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kAllOutChannels = kGroups * kOutChannels;
 constexpr int kElementBytes = sizeof(Storage);
-using Index = typename IndexOf<kSmallOut>::Type; // counts all outputs
+using Index = Select<kSmallOut, int, int64_t>; // counts all outputs
 
 /// Outputs from a tile's image to the next, or from what a slice of a tile gives to what the next one does.
 __device__ __forceinline__ int64_t image_stride(const TensorCoreArguments& args) {

@@ -1,7 +1,7 @@
 #pragma once
 
 // What follows from the constants of the prelude (cuda/source/constants.cpp).
-#include "base/storage.cuh"
+#include "reduction/grad_weight.cuh"
 #include "shared/sweep.cuh"
 
 namespace {
@@ -48,10 +48,7 @@ struct Pipeline {
     }
 };
 
-// What the CTAs of a split divide.
-constexpr int kTapBlocksD = (kKernelD + kBlockTapsD - 1) / kBlockTapsD;
-constexpr int kTapBlocksH = (kKernelH + kBlockTapsH - 1) / kBlockTapsH;
-constexpr int kTapBlocksW = (kKernelW + kBlockTapsW - 1) / kBlockTapsW;
+// The CTAs of a split divide the channels into tiles, and the taps into blocks.
 constexpr int kFixedTiles = (kFixedChannels + kTileFixedChannels - 1) / kTileFixedChannels;
 constexpr int kMovedTiles = (kMovedChannels + kTileMovedChannels - 1) / kTileMovedChannels;
 

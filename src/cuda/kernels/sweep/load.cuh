@@ -1,9 +1,9 @@
 #pragma once
 
-// The producers: from global memory to shared memory, rounded to tf32, zeros where there is no voxel. A thread keeps
-// its place in a slice, a cell or a word of a row, and goes through the channels; in channels_last_3d it keeps its
-// channel and goes through the rows. So what belongs to the place is computed once, and neighbouring threads read
-// neighbours.
+// The producers bring slices from global to shared memory. Where there is no voxel they store zeros, and fp32 is
+// rounded to tf32 unless it is copied as it is. A thread has a place of a slice, a cell or a word of a row, and goes
+// through the channels; in channels_last_3d its place is a channel of some columns, and it goes through the rows. So
+// what depends on the place is computed once, and neighbouring threads read neighbours.
 #include "sweep/walk.cuh"
 
 namespace {
@@ -11,8 +11,8 @@ namespace {
 using Element = typename Unsigned<kElementBytes>::Type;
 constexpr int kCellVoxels = kPlane.cell_voxels();
 
-/// One of the tensors, at a slice of an image. Its volume has fewer than 2^31 elements in a channel, or in all where
-/// they are neighbours.
+/// One of the tensors, at a slice of an image. A row has fewer than 2^31 elements, in channels_last_3d with those of
+/// all channels.
 template <int kAllChannels>
 struct Slice {
     const Element* first; // of the item's first channel, at voxel (0, 0) of the slice
@@ -33,7 +33,7 @@ struct Slice {
     static constexpr int kVoxelStep = kChannelsLast ? kAllChannels : 1; // elements from a voxel to the next
 };
 
-/// Neighbours in shared memory as a word.
+/// The elements of a word of shared memory.
 __device__ __forceinline__ uint32_t word_of(const Element* values) {
     if constexpr (kElementBytes == 4) {
         return ptx::float_to_tf32(__uint_as_float(values[0]));
@@ -67,7 +67,7 @@ struct WordElement {
 };
 
 /// The elements of a cell, kStep apart in memory, and of a second one that begins one element further on.
-template <int kVoxels, int kCopies, int kStep>
+template <int kVoxels, int kCopies, int64_t kStep>
 struct CellElements {
     static constexpr int kRegisters = kVoxels + kCopies - 1;
     Element values[kRegisters];
@@ -105,15 +105,6 @@ struct AlignedCell {
     }
 };
 
-template <bool kAligned>
-struct CellOf {
-    using Type = AlignedCell;
-};
-template <>
-struct CellOf<false> {
-    using Type = CellElements<kCellVoxels, 1, 1>;
-};
-
 /// Bit i: whether column first + i · step of a row of `extent` voxels exists.
 template <int kCount>
 __device__ __forceinline__ uint32_t existing(int first, int step, int extent) {
@@ -124,27 +115,28 @@ __device__ __forceinline__ uint32_t existing(int first, int step, int extent) {
     return mask;
 }
 
-/// Threads share places, and those that share one its members: each thread has `first` and every kSharers-th behind it.
+/// Threads that share a place, where there are more threads than places. Each has every kSharers-th of its members.
 template <int kPlaces>
 constexpr int kSharers = kPlaces < kProducers ? kProducers / kPlaces : 1;
 
+/// Calls body(place, first) for the places of a thread: `first` is its first member of the place.
 template <int kPlaces, typename Body>
 __device__ __forceinline__ void for_each_place(int thread, const Body& body) {
 #pragma unroll 1
     for (int i = thread; i < kPlaces * kSharers<kPlaces>; i += kProducers) body(i % kPlaces, i / kPlaces);
 }
 
-/// The cells of a place: a member each, of which those from `begin` to `end` exist.
+/// A place has a cell, or a word, for each member: a channel or a row. Members from `begin` to `end` exist.
 struct PlaceCells {
     const Element* from; // of member 0
     int64_t step;        // elements from a member to the next
-    uint32_t exist;      // the elements of a cell, by bits
+    uint32_t exist;      // the elements of a cell that exist, by bits
     int begin, end;
     uint32_t to; // of member 0
 };
 
-/// Moves every kStep-th cell of a place from `first` on, kToStep bytes apart in shared memory. Many loads are under way
-/// before the first store.
+/// Moves every kStep-th cell of a place from `first` on. A member is kToStep bytes behind the one before in shared
+/// memory. Many loads are under way before the first store.
 template <typename Cell, int kMembers, int kStep, int kToStep>
 __device__ __forceinline__ void move_cells(const PlaceCells& cells, int first) {
     constexpr int kFit = kLoadedRegisters / Cell::kRegisters, kNeeded = (kMembers + kStep - 1) / kStep;
@@ -167,7 +159,7 @@ __device__ __forceinline__ void move_cells(const PlaceCells& cells, int first) {
     }
 }
 
-/// Copies the words of a place, or 16 bytes for each member, zeros where there is nothing; they arrive some time later.
+/// The same by copies of 4 or 16 bytes for each member, which arrive some time later.
 template <int kBytes, int kMembers, int kStep, int kToStep>
 __device__ __forceinline__ void copy_members(const PlaceCells& cells, int first) {
     const Element* from = cells.from + first * cells.step;
@@ -222,7 +214,7 @@ __device__ __forceinline__ void load_fixed(const Slice<kGroups * kFixedChannels>
         });
     } else {
         constexpr int kPlaces = kPlane.cells();
-        using Cell = typename CellOf<kFixedAligned>::Type;
+        using Cell = Select<kFixedAligned, AlignedCell, CellElements<kCellVoxels, 1, 1>>;
         for_each_place<kPlaces>(thread, [&](int place, int first) {
             const int row = h + place / kRowCells, column = w + place % kRowCells * kCellVoxels;
             const PlaceCells cells = {src.first + int64_t{row} * src.w + column,
@@ -256,7 +248,7 @@ __device__ __forceinline__ void load_moved_chunks(const MovedSlice& src, int h, 
     });
 }
 
-/// The same by channels where these are neighbours in memory: cells of each, or of fp32 words.
+/// The same by channels, where channels are neighbours in memory: cell by cell of each phase.
 __device__ __forceinline__ void load_moved_channels(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
     constexpr int kPhases = kPlane.phases(), kCells = kPlane.phase_cells(), kCopies = kPlane.copies();
     constexpr int kElements = kCellVoxels + kCopies - 1;
@@ -272,12 +264,12 @@ __device__ __forceinline__ void load_moved_channels(const MovedSlice& src, int h
                                   -h,
                                   src.exists && channel < src.channels ? src.h - h : 0,
                                   to + channel * kPlane.plane_bytes() + phase * kPlane.phase_bytes() + cell * 16};
-        move_cells<CellElements<kCellVoxels, kCopies, kPhases * MovedSlice::kVoxelStep>, kPlane.met_h(),
+        move_cells<CellElements<kCellVoxels, kCopies, int64_t{kPhases} * MovedSlice::kVoxelStep>, kPlane.met_h(),
                    kSharers<kPlaces>, kPlane.row_bytes()>(cells, first);
     });
 }
 
-/// The same by channels where voxels are neighbours in memory: fp32, word by word in the order of memory.
+/// The same by channels, where voxels are neighbours in memory: of fp32 a word is a voxel, in the order of memory.
 __device__ __forceinline__ void load_moved_words(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
     constexpr int kPhases = kPlane.phases(), kPlaces = kPlane.met_h() * kPlane.met_w();
     for_each_place<kPlaces>(thread, [&](int place, int first) {
@@ -298,7 +290,7 @@ __device__ __forceinline__ void load_moved_words(const MovedSlice& src, int h, i
     });
 }
 
-/// The same of 16-bit elements: words of two voxels that are neighbours in their phase, in the order of shared memory.
+/// The same of 16-bit elements: a word is two neighbours of a phase, in the order of shared memory.
 __device__ __forceinline__ void load_moved_pairs(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
     constexpr int kPhases = kPlane.phases(), kWords = kPlane.copy_bytes() / 4, kRowWords = kPlane.row_bytes() / 4;
     constexpr int kPlaces = kPlane.met_h() * kRowWords;
@@ -329,10 +321,11 @@ __device__ __forceinline__ void load_moved(const MovedSlice& src, int h, int w, 
     }
 }
 
-/// Waits until a stage and the slots up to a slice of the moved tensor are free.
+/// How far the consumers have come: what they have released is free to be overwritten.
 struct Released {
-    Walk walk;
+    Walk walk; // of the first slice that they have not released
 
+    /// Waits until the stage of a slice, and the slots of all that it meets, are free.
     __device__ __forceinline__ void wait(const Pipeline& pipe, const Walk& at) {
         while (walk.passed <= at.passed - kStages || walk.first < at.first + kDepth.met() - kSlots) {
             ptx::barrier_wait(pipe.empty(walk.stage()), walk.parity());
@@ -341,7 +334,7 @@ struct Released {
     }
 };
 
-/// Says that a stage is full: of what this thread has stored, and, when they are done, of its copies.
+/// Arrives for what this thread has stored in a stage, and once more when its copies are done.
 __device__ __forceinline__ void signal_full(const Pipeline& pipe, int stage) {
     ptx::fence_shared_async();
     ptx::barrier_arrive(pipe.full(stage));

@@ -1,7 +1,7 @@
 #pragma once
 
-// The consumers. Rows of the products come from registers: a row is a tap and a channel of the moved tensor, and its
-// lanes load voxels from wherever these are, at any distance from those of the fixed tensor. Columns come from shared
+// The consumers. The left operand of the products comes from registers: a row is a channel of the moved tensor at a
+// tap, and lanes load its voxels from wherever the tap moves to. The right operand, the fixed tensor, comes from shared
 // memory by descriptors. While some tiles of a k step are multiplied, the rows of the next ones are loaded.
 #include "sweep/walk.cuh"
 
@@ -29,7 +29,7 @@ struct Row {
     __device__ __forceinline__ int tap_w() const { return tap % kBlockTapsW; }
 };
 
-// K steps along the rows of a tile: a line is a row, or two rows where these have one cell each.
+// The k steps of a tile are along its rows. A line is a row, or two rows where each has one cell.
 constexpr int kLineRows = kRowCells == 1 ? 2 : 1;
 constexpr int kLines = kTileH / kLineRows;
 constexpr int kLineSteps = kRowCells == 1 ? 1 : kRowCells / 2;
@@ -37,7 +37,8 @@ constexpr int kRowBytes = kMovedStrideH * kPlane.row_bytes(); // to what the nex
 constexpr int kSecondCell = kRowCells == 1 ? kRowBytes : kPlane.next_cell_bytes();
 constexpr int kLineBytes = kLineRows * kRowBytes;
 
-// Tiles are multiplied in groups, in turns with two sets of registers: an even number of groups in each round.
+// Tiles of rows are multiplied in groups, which take turns with two sets of registers. A round is one or two lines,
+// such that its groups are an even number and each round begins with the first set.
 constexpr int kGroupsOfStep = kTiles > 1 ? 2 : 1;
 constexpr int kGroupTiles = (kTiles + kGroupsOfStep - 1) / kGroupsOfStep;
 constexpr int kRoundLines = kLineSteps * kGroupsOfStep % 2 == 0 ? 1 : 2;
@@ -49,12 +50,12 @@ struct Fragments {
     uint32_t words[kGroupTiles][4];
 };
 
-// Chunks of 16-bit elements are turned around by ldmatrix, for which each lane has the address of one voxel of eight
-// channels: of rows 0 or 8 of its tile, and of the first or the second cell. Else a lane loads words of two rows.
+// Chunks of 16-bit elements are transposed by ldmatrix, for which each lane has the address of a voxel's chunk: of rows
+// 0 to 7 or 8 to 15 of its warp's tile, and of the first or the second cell. Else a lane loads words of two rows.
 constexpr bool kByMatrices = kMovedChunks && kElementBytes == 2;
 constexpr int kTileAddresses = kByMatrices ? 1 : 2;
 
-/// Where the rows that this thread loads begin, with the slot that each one's tap meets.
+/// The addresses at which the rows that this thread loads begin, in the slots that their taps meet.
 struct RowAddresses {
     uint32_t at[kTiles][kTileAddresses];
 
@@ -87,15 +88,15 @@ struct RowAddresses {
 
 constexpr bool kRoundsRows = kElementBytes == 4 && (kMovedChunks || kCopiesWords);
 
-/// Rounds to tf32, halves away from zero, for tensor cores, which cut off what lies below: half of the last place is
-/// added. Infinities and what is not a number stay so.
+/// Rounds to tf32, halves away from zero: adds half of the last place of tf32, and tensor cores cut off what lies
+/// below. Infinities stay infinite and NaN stays NaN.
 __device__ __forceinline__ uint32_t rounded_up(uint32_t bits) {
     constexpr float kHalfPlace = 1.0f / 2048;
     const float exponent = __uint_as_float(bits & 0xFF800000);
     return __float_as_uint(fmaf(exponent, kHalfPlace, __uint_as_float(bits)));
 }
 
-/// The rows of a tile. What copies have brought as it is gets rounded here.
+/// Loads the rows of a tile, and rounds what was copied as it is.
 __device__ __forceinline__ void load_tile(uint32_t (&words)[4], const RowAddresses& rows, int tile, uint32_t offset) {
     if constexpr (kByMatrices) {
         ptx::load_matrices_transposed(words, rows.at[tile][0] + offset);

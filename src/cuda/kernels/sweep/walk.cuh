@@ -31,8 +31,8 @@ struct Item {
     }
 };
 
-/// Goes through the slices of the fixed tensor that a split has, tile after tile, and counts those of the moved tensor
-/// that were brought for them: where a tile begins, all that its slice meets, else the fresh ones alone.
+/// Goes through the slices of the fixed tensor that a split has, tile after tile. It also counts the slices of the
+/// moved tensor that are brought for them: all that a slice meets where a tile begins, later the fresh ones alone.
 struct Walk {
     int passed = 0; // slices
     int first = 0;  // the number of the first slice of the moved tensor that this one meets
@@ -44,7 +44,7 @@ struct Walk {
     __device__ __forceinline__ bool begins() const { return passed == 0 || d == 0; }
     __device__ __forceinline__ int stage() const { return passed % kStages; }
     __device__ __forceinline__ int parity() const { return passed / kStages & 1; }
-    /// How far the first slice is behind that of the slice before.
+    /// Returns by how many slices of the moved tensor the first one moves on.
     __device__ __forceinline__ int advance() {
         ++passed;
         if (++d == depth) d = 0;

@@ -16,25 +16,25 @@ double as_double(int64_t value) {
 InputCost input_cost(const Config& config, const Problem& problem, const StreamedModel& model) {
     switch (config.input.source) {
     case Source::swizzled:
-        return model.swizzled;
+        return model.input.swizzled;
     case Source::global:
-        return model.global;
+        return model.input.global;
     case Source::core_matrices:
-        return model.core_matrices;
+        return model.input.core_matrices;
     case Source::ranges:
-        return is_16_bit(problem) ? model.half_ranges : model.ranges;
+        return is_16_bit(problem) ? model.input.half_ranges : model.input.ranges;
     case Source::rows:
     case Source::whole_rows:
     case Source::whole_planes:
         break;
     }
     const bool whole = config.input.source == Source::whole_planes;
-    InputCost cost = is_16_bit(problem)    ? model.halves
-                     : parts(problem) == 2 ? model.split
-                     : whole               ? model.tf32_planes
-                                           : model.tf32_rows;
+    InputCost cost = is_16_bit(problem)    ? model.input.halves
+                     : parts(problem) == 2 ? model.input.split
+                     : whole               ? model.input.tf32_planes
+                                           : model.input.tf32_rows;
     if (whole) cost.raw_row = 0;
-    if (!is_16_bit(problem) && config.input.takes_apart(problem)) cost.core_row *= model.apart;
+    if (!is_16_bit(problem) && config.input.takes_apart(problem)) cost.core_row *= model.input.apart;
     return cost;
 }
 
@@ -66,7 +66,7 @@ double stage_clocks(const Config& config, const Problem& problem, const TapTable
     const bool split = parts(problem) == 2, own = config.packs_own_weights();
     const int64_t steps = config.input.steps;
     const double tensor = product_clocks(config, problem, tables, passes, product);
-    const double cores = input.core_row * (config.has_rearrangers() ? model.more_warps : 1) *
+    const double cores = input.core_row * (config.has_rearrangers() ? model.input.more_warps : 1) *
                          as_double(tables.staged_planes() * config.tile.images * config.plane.rows *
                                    config.plane.pitch * filled_cores(problem, config));
     const double columns = as_double(tables.depth.slots * config.tile.channels);

@@ -13,6 +13,21 @@ struct InputCost {
     double wait;     ///< of each stage
 };
 
+/// The same by what brings it.
+struct StreamedInputCost {
+    InputCost swizzled = {0.35, 0.15, 0, 60};
+    InputCost global = {9, 0.15, 0, 450};
+    InputCost core_matrices = {1.3, 0.15, 0, 450};
+    InputCost ranges = {1.3, 0.15, 0, 450};      ///< not fitted: scaled from a loop of 97 instructions to 52
+    InputCost half_ranges = {1.5, 0.15, 0, 470}; ///< the same, 47 of 92
+    InputCost halves = {0.84, 0, 0.2, 470};
+    InputCost split = {1.45, 0.54, 0.25, 155};
+    InputCost tf32_rows = {1.3, 0.15, 1.5, 450};
+    InputCost tf32_planes = {1, 0.15, 0, 250};
+    double apart = 0.75;      ///< factor of core_row where fp32 is taken apart into input planes; not fitted
+    double more_warps = 0.52; ///< factor of core_row with six warps instead of two
+};
+
 /// Clocks of a stage's products on one multiprocessor.
 struct ProductCost {
     double column = 0.46;         ///< of a column of an m64 product
@@ -58,17 +73,7 @@ struct PackCost {
 /// measures such times and tools/fit-cost-model fits to them (docs/performance.md, The cost model). A new constant goes
 /// into tools/fit/constants.cpp too.
 struct StreamedModel {
-    InputCost swizzled = {0.35, 0.15, 0, 60};
-    InputCost global = {9, 0.15, 0, 450};
-    InputCost core_matrices = {1.3, 0.15, 0, 450};
-    InputCost ranges = {1.3, 0.15, 0, 450};      ///< not fitted: scaled from a loop of 97 instructions to 52
-    InputCost half_ranges = {1.5, 0.15, 0, 470}; ///< the same, 47 of 92
-    InputCost halves = {0.84, 0, 0.2, 470};
-    InputCost split = {1.45, 0.54, 0.25, 155};
-    InputCost tf32_rows = {1.3, 0.15, 1.5, 450};
-    InputCost tf32_planes = {1, 0.15, 0, 250};
-    double apart = 0.75;      ///< factor of core_row where fp32 is taken apart into input planes; not fitted
-    double more_warps = 0.52; ///< factor of core_row with six warps instead of two
+    StreamedInputCost input;
     ProductCost product;
     StoreCost store;
     PackCost pack;

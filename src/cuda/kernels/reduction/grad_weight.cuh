@@ -1,0 +1,28 @@
+#pragma once
+
+// What the kernels of the reduced and of the swept form have in common: how CTAs divide the taps, and where they store
+// their sums.
+#include "base/storage.cuh"
+
+namespace {
+
+constexpr int kTapBlocksD = (kKernelD + kBlockTapsD - 1) / kBlockTapsD;
+constexpr int kTapBlocksH = (kKernelH + kBlockTapsH - 1) / kBlockTapsH;
+constexpr int kTapBlocksW = (kKernelW + kBlockTapsW - 1) / kBlockTapsW;
+
+/// grad_weight is (src channels, dst channels of the group, taps). Sums of splits have their taps first and channels
+/// last, an even number of them, so that the lanes of a warp fill sectors.
+template <typename Item>
+__device__ __forceinline__ void store_sum(void* sums, const Item& item, int src_channel, int dst_channel, int64_t tap,
+                                          float sum) {
+    constexpr int64_t kTaps = int64_t{1} * kKernelD * kKernelH * kKernelW;
+    const int64_t row = int64_t{item.group} * kSrcChannels + src_channel;
+    if constexpr (kStoresSplits) {
+        constexpr int64_t kRow = (kDstChannels + 1) / 2 * 2, kTapSums = kGroups * kSrcChannels * kRow;
+        static_cast<float*>(sums)[(item.split * kTaps + tap) * kTapSums + row * kRow + dst_channel] = sum;
+    } else {
+        store(static_cast<Storage*>(sums) + (row * kDstChannels + dst_channel) * kTaps + tap, sum);
+    }
+}
+
+} // namespace
