@@ -150,8 +150,8 @@ __device__ __forceinline__ int element_columns(const Geometry& geometry) {
     return kWholeRows ? kInW : (geometry.pitch() - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1;
 }
 
-/// How often the table is gone through for a stage. Ranges of other images begin elsewhere within 16 bytes, so that each
-/// image has a turn.
+/// How often the table is gone through for a stage. Ranges of other images begin elsewhere within 16 bytes, so that
+/// each image has a turn.
 __device__ __forceinline__ int element_turns(const Geometry& geometry) {
     return kRanges ? geometry.images() : 1;
 }
