@@ -52,7 +52,9 @@ class Row:
 
     @property
     def ratios(self) -> list[float]:
-        return [any_size / one for one, any_size in zip(self.times["one"], self.times["any"])]
+        """Of the problems that both settings have a time for: not every implementation tells an estimate."""
+        ratios = [any_size / one for one, any_size in zip(self.times["one"], self.times["any"])]
+        return [ratio for ratio in ratios if not math.isnan(ratio)]
 
 
 def draw(layer: Problem, count: int, largest: int, seed: int) -> list[Problem]:
@@ -129,11 +131,12 @@ def summary(rows: Sequence[Row]) -> str:
     header = ["layer", "mode", "layout", "files for each size", "files for any", "time, any / each", "worst"]
     cells = [
         [row.layer, row.mode, row.layout, str(row.compiled["one"]), str(row.compiled["any"]),
-         f"{geometric_mean(row.ratios):.3f}", f"{max(row.ratios):.2f}"] for row in rows
+         f"{geometric_mean(row.ratios):.3f}", f"{max(row.ratios, default=math.nan):.2f}"] for row in rows
     ]  # fmt: skip
     for mode, layout in dict.fromkeys((row.mode, row.layout) for row in rows):
         ratios = [ratio for row in rows if (row.mode, row.layout) == (mode, layout) for ratio in row.ratios]
-        cells.append(["all", mode, layout, "", "", f"{geometric_mean(ratios):.3f}", f"{max(ratios):.2f}"])
+        largest = max(ratios, default=math.nan)
+        cells.append(["all", mode, layout, "", "", f"{geometric_mean(ratios):.3f}", f"{largest:.2f}"])
     return table(header, cells)
 
 

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "cuda/select/family.hpp"
+#include "cuda/sweep/sweep.hpp"
+#include "cuda/sweep/tile.hpp"
 #include "cuda/tensorcore/any_size.hpp"
 #include "cuda/tensorcore/families.hpp"
 #include "cuda/tensorcore/source.hpp"
@@ -68,6 +70,30 @@ TEST_P(AnySize, FewKernelsServeALayerAndLoseLittle) {
     }
     EXPECT_GE(counted, 9 * kDraws) << "most sizes have a kernel";
     EXPECT_LE(std::exp(losses / counted), 1.05) << "estimated time over that of kernels made for the size";
+}
+
+/// A kernel that adds to the sums of splits differs from one that has none.
+TEST_P(AnySize, FewKernelsServeTheGradientOfALayersWeight) {
+    const int draws = testing::sampled_every() > 1 ? 6 : 60;
+    double losses = 0;
+    int counted = 0;
+    const std::vector<Problem> layers = testing::read_problems("layers.txt");
+    for (size_t at = 0; at < layers.size(); at += testing::sampled_every() > 1 ? 4 : 1) {
+        const Problem& layer = layers[at];
+        testing::Random random(1);
+        std::set<std::string> kernels;
+        for (int i = 0; i < draws; ++i) {
+            Problem problem = drawn(random, layer, GetParam());
+            problem.direction = Direction::bwd_weight;
+            const std::vector<SweepTile> tiles = any_size_sweep_tiles(problem, kHopper);
+            ASSERT_FALSE(tiles.empty()) << problem.str();
+            kernels.insert(sweep_request(problem, tiles.front()).prelude);
+            losses += std::log(tiles.front().microseconds / best_sweep_tiles(problem, kHopper, 1).front().microseconds);
+            ++counted;
+        }
+        EXPECT_LE(kernels.size(), 2 * 6u) << layer.str();
+    }
+    EXPECT_LE(std::exp(losses / counted), 1.2) << "estimated time over that of kernels made for the size";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AnySize,

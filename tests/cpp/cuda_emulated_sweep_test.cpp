@@ -127,6 +127,20 @@ TEST(SweepEmulated, IsExactOnIntegersForListedProblems) {
     expect_exact(testing::some_listed_problems<SweepTile>(small_tiles, work_of));
 }
 
+/// Tiles of a layer are larger than small tensors, in one dimension or in both.
+TEST(SweepEmulated, IsExactOnIntegersWithTilesForAnySize) {
+    std::vector<ToRun> cases;
+    for (const char* line : {"n1 ci12 co8 3x5x7 k3 p1 tf32", "n2 ci8 co16 2x3x9 k3x2x3 s2 p1 bf16",
+                             "n1 ci16 co8 2x3x16 k2 s2 f16", "n2 ci16 co24 3x4x5 k3 p1 bf16 ndhwc"}) {
+        const Problem problem = testing::parse_bwd_weight(line);
+        const std::vector<SweepTile> tiles = any_size_sweep_tiles(problem, testing::kHopper);
+        ASSERT_FALSE(tiles.empty()) << line;
+        cases.push_back({problem, tiles.front()});
+        cases.push_back({problem, tiles.back()});
+    }
+    expect_exact(cases);
+}
+
 TEST(SweepEmulated, IsExactOnIntegersForDrawnProblems) {
     testing::for_drawn_problems<SweepTile>(small_tiles, expect_exact);
 }

@@ -91,6 +91,7 @@ Constants fields(GatheredStoreCost& cost) {
             {"vectors_byte", &cost.vectors_byte},
             {"vectors_stride_1", &cost.vectors_stride_1},
             {"vectors_stride_1_byte", &cost.vectors_stride_1_byte},
+            {"voxels", &cost.voxels},
             {"bulk_rows", &cost.bulk_rows},
             {"seamed_rows", &cost.seamed_rows},
             {"seamed_rows_byte", &cost.seamed_rows_byte},

@@ -73,7 +73,7 @@ Staging fixed_staging(const Problem& problem, const SweepTile& tile) {
         return {Bring::copied_sixteens, tile.fixed_channels / plane.chunk_channels() * plane.tile_w(), tile.height};
     if (problem.channels_last())
         return {Bring::cells, tile.fixed_channels * tile.row_cells, tile.height, plane.cell_voxels()};
-    const bool aligned = sweep_roles(problem, tile.moves_src).fixed[2] % plane.cell_voxels() == 0;
+    const bool aligned = has_aligned_cells(problem, tile);
     return {
         aligned ? Bring::aligned_cells : Bring::cells, plane.cells(), tile.fixed_channels, plane.cell_voxels(), 1, 4};
 }

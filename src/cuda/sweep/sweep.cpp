@@ -105,7 +105,7 @@ KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
         .extents("kMovedStride", roles.stride)
         .extents("kMovedPadding", roles.padding)
         .extents("kDilation", roles.dilation)
-        .flag("kFixedAligned", roles.fixed[2] % plane.cell_voxels() == 0)
+        .flag("kFixedAligned", has_aligned_cells(problem, tile))
         .flag("kMovedChunks", plane.moved_chunks)
         .flag("kFixedChunks", plane.fixed_chunks)
         .flag("kCopiesWords", tile.copies && problem.dtype == DType::f32 && !problem.channels_last())
@@ -124,8 +124,11 @@ KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
 Answer answer_sweep(const Question& question) {
     std::string reason = reject(question);
     if (!reason.empty()) return {std::move(reason), {}};
-    return answer_with_tiles<SweepKernel>(
-        question, best_sweep_tiles(question.problem, question.device, question.most_candidates), sweep_items);
+    std::vector<SweepTile> tiles;
+    if (question.any_size && question.most_candidates == 1)
+        tiles = any_size_sweep_tiles(question.problem, question.device);
+    if (tiles.empty()) tiles = best_sweep_tiles(question.problem, question.device, question.most_candidates);
+    return answer_with_tiles<SweepKernel>(question, tiles, sweep_items);
 }
 
 } // namespace tconv3d::cuda

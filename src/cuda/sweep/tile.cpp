@@ -56,6 +56,11 @@ SweepDepth sweep_depth(const Problem& problem, const SweepTile& tile) {
     return {static_cast<int>(roles.stride[0]), static_cast<int>(roles.dilation[0]), static_cast<int>(tile.taps[0])};
 }
 
+bool has_aligned_cells(const Problem& problem, const SweepTile& tile) {
+    return !problem.channels_last() && !tile.any_rows &&
+           sweep_roles(problem, tile.moves_src).fixed[2] * bytes_per_element(problem.dtype) % 16 == 0;
+}
+
 int64_t sweep_shared_bytes(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
     return SweepPlane::kBarrierBytes + tile.stages * plane.fixed_bytes(static_cast<int>(tile.fixed_channels)) +

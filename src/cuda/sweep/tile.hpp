@@ -22,6 +22,7 @@ struct SweepTile {
     int64_t stages = 2;      ///< of the fixed tensor
     int64_t splits = 1;      ///< of all slices of all tiles of all images
     double microseconds = 0; ///< estimated, for the whole problem
+    bool any_rows = false;   ///< Rows of the fixed tensor are not copied faster where 16 bytes divide them.
 
     std::string str() const;
 
@@ -48,6 +49,9 @@ SweepPlane sweep_plane(const Problem& problem, const SweepTile& tile);
 SweepDepth sweep_depth(const Problem& problem, const SweepTile& tile);
 int64_t sweep_shared_bytes(const Problem& problem, const SweepTile& tile);
 
+/// Whether the cells of rows of the fixed tensor are 16 aligned bytes.
+bool has_aligned_cells(const Problem& problem, const SweepTile& tile);
+
 /// CTAs of a split.
 int64_t sweep_items(const Problem& problem, const SweepTile& tile);
 /// Slices of all tiles of all images.
@@ -57,5 +61,8 @@ SweepArguments sweep_arguments(const Problem& problem, const SweepTile& tile);
 /// The tiles with the least estimated time, at most so many, the best first; none where no tile fits. Takes problems
 /// that answer_sweep does not refuse before.
 std::vector<SweepTile> best_sweep_tiles(const Problem& problem, const Device& device, size_t most);
+
+/// The same of the few tiles that serve the problem's layer whatever its size (cuda/select/layer.hpp).
+std::vector<SweepTile> any_size_sweep_tiles(const Problem& problem, const Device& device);
 
 } // namespace tconv3d::cuda

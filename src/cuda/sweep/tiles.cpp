@@ -4,6 +4,7 @@
 
 #include "core/cuts.hpp"
 #include "cuda/reduction/candidates.hpp"
+#include "cuda/select/layer.hpp"
 #include "cuda/sweep/cost.hpp"
 
 namespace tconv3d::cuda {
@@ -56,6 +57,13 @@ bool fits(const Problem& problem, const Device& device, const SweepTile& tile) {
 /// Whether a CTA counts its slices, and those of the moved tensor that it brings for them, in 32 bits.
 bool is_countable(const Problem& problem, const SweepTile& tile) {
     return cuts(sweep_slices(problem, tile), tile.splits) < (int64_t{1} << 31) / sweep_depth(problem, tile).met();
+}
+
+/// Sets the splits of a tile, and its estimate; false where the tile cannot be taken.
+bool set_splits(const Problem& problem, const Device& device, SweepTile& tile) {
+    if (!fits(problem, device, tile)) return false;
+    choose_sweep_splits(problem, device, tile);
+    return is_countable(problem, tile);
 }
 
 std::vector<int64_t> row_cells(const Problem& problem, bool moves_src) {
@@ -114,15 +122,59 @@ SweepTile with_best_plane(const Problem& problem, const Device& device, const Sw
                     tile.stages = stages;
                     tile.row_cells = cells;
                     tile.height = height;
-                    if (!fits(problem, device, tile)) continue;
-                    choose_sweep_splits(problem, device, tile);
-                    if (!is_countable(problem, tile)) continue;
+                    if (!set_splits(problem, device, tile)) continue;
                     if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
                 }
     return best;
 }
 
+/// Whether 16 bytes divide the rows of src. Where they do, they divide those of dst at all sizes, or at none.
+bool has_aligned_src(const Problem& problem) {
+    return !problem.channels_last() && problem.src[2] * bytes_per_element(problem.dtype) % 16 == 0;
+}
+
+/// The best tiles of every third reference, each tile once: to find them is what takes long.
+std::vector<SweepTile> tiles_of(const std::vector<Problem>& references, const Device& device) {
+    constexpr size_t kOfEach = 4;
+    std::map<std::string, SweepTile> by_name;
+    for (size_t i = 0; i < references.size(); i += 3) {
+        for (SweepTile& tile : best_sweep_tiles(references[i], device, kOfEach)) {
+            tile.splits = 1;
+            by_name.emplace(tile.str(), tile);
+        }
+    }
+    std::vector<SweepTile> tiles;
+    for (const auto& [name, tile] : by_name) tiles.push_back(tile);
+    return tiles;
+}
+
+/// The tiles of a layer: six, in NCDHW half of them for rows of src that 16 bytes divide and half for others.
+std::vector<SweepTile> find_layer_tiles(const Problem& problem, const Device& device) {
+    const bool aligned = has_aligned_src(problem);
+    const std::vector<Problem> references =
+        layer_references(problem, [&](const Problem& other) { return has_aligned_src(other) == aligned; });
+    std::vector<SweepTile> tiles = tiles_of(references, device);
+    std::vector<std::vector<double>> costs(tiles.size());
+    for (size_t i = 0; i < tiles.size(); ++i) {
+        tiles[i].any_rows = !aligned;
+        for (const Problem& reference : references)
+            costs[i].push_back(set_splits(reference, device, tiles[i]) ? tiles[i].microseconds : kNoCost);
+    }
+    std::vector<SweepTile> chosen;
+    for (const size_t i : choose_few(costs, problem.channels_last() ? 6 : 3)) chosen.push_back(tiles[i]);
+    return chosen;
+}
+
 } // namespace
+
+std::vector<SweepTile> any_size_sweep_tiles(const Problem& problem, const Device& device) {
+    static FoundLayers<std::vector<SweepTile>> found;
+    const std::string key = layer_key(problem, device, has_aligned_src(problem) ? "aligned" : "any");
+    std::multimap<double, SweepTile> by_time;
+    for (SweepTile tile : found.get(key, [&] { return find_layer_tiles(problem, device); }))
+        if (set_splits(problem, device, tile)) by_time.emplace(tile.microseconds, tile);
+    return first_of(by_time, by_time.size());
+}
 
 std::vector<SweepTile> best_sweep_tiles(const Problem& problem, const Device& device, size_t most) {
     std::multimap<double, SweepTile> by_time;

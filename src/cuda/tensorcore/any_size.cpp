@@ -1,22 +1,18 @@
 #include "cuda/tensorcore/any_size.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "core/cuts.hpp"
-#include "core/direction.hpp"
+#include "cuda/select/layer.hpp"
 #include "cuda/tensorcore/gathered/cost.hpp"
 #include "cuda/tensorcore/gathered/tiles.hpp"
 #include "cuda/tensorcore/staging.hpp"
 #include "cuda/tensorcore/streamed/cost.hpp"
-#include "tconv3d/error.hpp"
 
 namespace tconv3d::cuda::tensorcore {
 
@@ -138,35 +134,6 @@ std::optional<Config> with_room(Config kernel, double factor, const Problem& pro
     return fits ? std::optional<Config>(kernel) : std::nullopt;
 }
 
-/// The layer at extents that stand for all others: cubes, and what networks have beside. Rows are multiples of what TMA
-/// takes where the problem's are; else they are odd or even in turn.
-std::vector<Problem> references(const Problem& problem, Engine engine) {
-    static const Extents kExtents[] = {{4, 4, 4},    {8, 8, 8},    {6, 12, 10},   {16, 16, 16},
-                                       {12, 24, 16}, {10, 16, 96}, {24, 24, 24},  {32, 32, 32},
-                                       {16, 48, 40}, {48, 40, 56}, {64, 64, 64},  {20, 96, 72},
-                                       {80, 56, 88}, {96, 96, 96}, {40, 112, 60}, {128, 128, 128}};
-    constexpr int64_t kFewVoxels = 32 * 32 * 32;
-    const Source source = choose_source(problem, engine);
-    std::vector<Problem> list;
-    Problem at = problem;
-    for (const Extents& extents : kExtents) {
-        const bool odd = list.size() % 2 == 1;
-        for (const int64_t more : {odd ? 1 : 0, odd ? 0 : 2, odd ? 2 : 1, 3}) {
-            at.src = {extents[0], extents[1], extents[2] + more};
-            at.batch = extents[0] * extents[1] * extents[2] <= kFewVoxels ? 2 : 1;
-            try {
-                at.validate();
-            } catch (const Error&) {
-                continue; // the output would be empty
-            }
-            if (choose_source(at, engine) != source) continue;
-            list.push_back(at);
-            break;
-        }
-    }
-    return list;
-}
-
 /// Kernels worth considering: those of each reference's best configs, and the same with more room.
 std::vector<Indexed> kernels_of(const std::vector<AnySizeConfigs>& references, const Device& device) {
     constexpr size_t kOfEach = 4;
@@ -189,67 +156,37 @@ std::vector<Indexed> kernels_of(const std::vector<AnySizeConfigs>& references, c
     return kernels;
 }
 
-/// Few of the kernels, such that the references take the least, in the geometric mean. One after another is chosen,
-/// each as the best beside those before.
-std::vector<Indexed> choose_kernels(const std::vector<Indexed>& kernels, const std::vector<AnySizeConfigs>& references,
-                                    const Device& device, size_t most) {
-    constexpr double kNone = 1e12; // clocks, where a kernel has no tile
+/// The clocks of each kernel at each reference.
+std::vector<std::vector<double>> clocks_of(const std::vector<Indexed>& kernels,
+                                           const std::vector<AnySizeConfigs>& references, const Device& device) {
     std::vector<std::vector<double>> clocks(kernels.size());
-    for (size_t k = 0; k < kernels.size(); ++k) {
+    for (size_t i = 0; i < kernels.size(); ++i) {
         for (const AnySizeConfigs& reference : references) {
-            const std::optional<Config> best = reference.best_for(kernels[k], device);
-            clocks[k].push_back(best ? std::log(best->schedule.clocks) : std::log(kNone));
+            const std::optional<Config> best = reference.best_for(kernels[i], device);
+            clocks[i].push_back(best ? best->schedule.clocks : kNoCost);
         }
     }
-    std::vector<Indexed> chosen;
-    std::vector<double> least(references.size(), std::log(kNone));
-    const auto gain = [&](size_t k) {
-        double sum = 0;
-        for (size_t i = 0; i < least.size(); ++i) sum += std::max(least[i] - clocks[k][i], 0.0);
-        return sum;
-    };
-    while (chosen.size() < most) {
-        size_t best = 0;
-        double largest = 0;
-        for (size_t k = 0; k < kernels.size(); ++k) {
-            const double of = gain(k);
-            if (of <= largest) continue;
-            best = k;
-            largest = of;
-        }
-        if (largest <= 0) break;
-        chosen.push_back(kernels[best]);
-        for (size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], clocks[best][i]);
-    }
-    return chosen;
+    return clocks;
 }
 
 std::vector<Indexed> find_layer_kernels(const Problem& problem, const Device& device, Engine engine) {
-    std::vector<AnySizeConfigs> configs;
-    for (const Problem& at : references(problem, engine)) configs.emplace_back(at, device, engine);
-    return choose_kernels(kernels_of(configs, device), configs, device, most_kernels(problem));
+    const Source source = choose_source(problem, engine);
+    std::vector<AnySizeConfigs> references;
+    for (const Problem& at :
+         layer_references(problem, [&](const Problem& other) { return choose_source(other, engine) == source; }))
+        references.emplace_back(at, device, engine);
+    const std::vector<Indexed> kernels = kernels_of(references, device);
+    std::vector<Indexed> chosen;
+    for (const size_t i : choose_few(clocks_of(kernels, references, device), most_kernels(problem)))
+        chosen.push_back(kernels[i]);
+    return chosen;
 }
 
-/// All that the kernels of a layer depend on.
-std::string layer_key(Problem problem, const Device& device, Engine engine) {
-    const std::string rows = name(choose_source(problem, engine));
-    problem.batch = 1;
-    problem.src = {1, 1, 1};
-    return problem.str() + " " + rows + " " + std::to_string(device.sm) + " " + std::to_string(device.multiprocessors) +
-           " " + std::to_string(device.shared_memory_per_block) + (engine == Engine::mma ? " mma" : "");
-}
-
-/// Finding them takes some milliseconds, so they are kept.
 std::vector<Indexed> layer_kernels(const Problem& problem, const Device& device, Engine engine) {
-    constexpr size_t kMostLayers = 1024;
-    static std::mutex mutex;
-    static std::map<std::string, std::vector<Indexed>> found;
-    const std::string key = layer_key(problem, device, engine);
-    const std::lock_guard<std::mutex> lock(mutex);
-    const auto known = found.find(key);
-    if (known != found.end()) return known->second;
-    if (found.size() >= kMostLayers) found.clear();
-    return found[key] = find_layer_kernels(problem, device, engine);
+    static FoundLayers<std::vector<Indexed>> found;
+    const std::string rows = name(choose_source(problem, engine));
+    const std::string key = layer_key(problem, device, rows + (engine == Engine::mma ? " mma" : ""));
+    return found.get(key, [&] { return find_layer_kernels(problem, device, engine); });
 }
 
 } // namespace
