@@ -144,6 +144,7 @@ std::vector<SweepTile> tiles_of(const std::vector<Problem>& references, const De
         }
     }
     std::vector<SweepTile> tiles;
+    tiles.reserve(by_name.size());
     for (const auto& [name, tile] : by_name) tiles.push_back(tile);
     return tiles;
 }
