@@ -111,7 +111,8 @@ struct AnySizeConfigs {
         std::optional<Config> best;
         for (const Indexed& each : configs) {
             if (each.tables != kernel.tables || !has_room(kernel.config, each.config)) continue;
-            const std::optional<Config> found = with_tile(kernel.config, each.config, problem, tables[each.tables], device);
+            const std::optional<Config> found =
+                with_tile(kernel.config, each.config, problem, tables[each.tables], device);
             if (found && (!best || found->schedule.clocks < best->schedule.clocks)) best = found;
         }
         return best;
