@@ -69,7 +69,7 @@ TEST_F(TensorCoreCompile, GatheredTakesTheBaselines) {
 /// All kernels of a layer, though only the first one is taken.
 TEST_F(TensorCoreCompile, AnySizeTakesTheBaselines) {
     size_t at = 0;
-    const size_t step = sampled_every() > 1 ? 61 : 1;
+    const size_t step = sampled_every() > 1 ? 97 : 1;
     for (const Problem& listed : testing::read_problems("baselines.txt"))
         for (const Problem& problem : testing::modes(listed))
             for (const Tiling& tiling : any_size_tilings(problem, kHopper, Engine::wgmma))
@@ -81,7 +81,7 @@ TEST_F(TensorCoreCompile, StreamedTakesTheProblemFile) {
     const std::vector<Problem> listed = testing::listed_problems();
     for (const Engine engine : {Engine::wgmma, Engine::mma})
         expect_all_compile(taken(listed, engine, Form::streamed), engine, Form::streamed,
-                           (engine == Engine::wgmma ? 13 : 17) * sampled_every());
+                           (engine == Engine::wgmma ? 19 : 23) * sampled_every());
 }
 
 } // namespace

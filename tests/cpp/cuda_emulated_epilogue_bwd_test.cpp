@@ -6,6 +6,7 @@
 #include "cuda/epilogue_bwd/epilogue_bwd.hpp"
 #include "emulated.hpp"
 #include "epilogue_bwd_case.hpp"
+#include "problem_file.hpp"
 #include "repeated.hpp"
 
 namespace tconv3d::cuda {
@@ -97,13 +98,17 @@ constexpr const char* kShapes[] = {
 
 class EpilogueBwdEmulated : public ::testing::TestWithParam<Layout> {};
 
+/// With the gradient of the bias and without in turns; TCONV3D_TEST_EVERY=1 takes both of each.
 TEST_P(EpilogueBwdEmulated, IsExactOnIntegers) {
     const std::vector<std::string> chains = {"channel_mul relu residual_mul channel_add", "relu", "residual_add",
                                              "channel_add mul(2)", "residual_mul clamp(min=-1,max=2) channel_mul"};
-    std::vector<EpilogueBwdCase> cases;
-    for (size_t i = 0; i < 2 * std::size(kShapes); ++i) {
-        const Problem problem = problem_of(kShapes[i / 2], kDTypes[(i + i / 4) % 4], GetParam());
-        EpilogueBwdCase& one = cases.emplace_back(problem, chains[i % chains.size()]);
+    std::vector<EpilogueBwdCase> cases[2];
+    const bool all = testing::sampled_every() == 1;
+    for (size_t i = 0; i < 2 * std::size(kShapes) * (all ? 2 : 1); ++i) {
+        const size_t shape = i / 2 % std::size(kShapes);
+        const bool with_bias = (i + i / (2 * std::size(kShapes))) % 2 == 1;
+        const Problem problem = problem_of(kShapes[shape], kDTypes[(i + i / 4) % 4], GetParam());
+        EpilogueBwdCase& one = cases[with_bias ? 1 : 0].emplace_back(problem, chains[i % chains.size()]);
         std::mt19937 random(static_cast<unsigned>(i));
         const auto integers = [&](Tensor& tensor) {
             tensor = Tensor::integers(problem.dtype, tensor.count(), 1, random);
@@ -112,7 +117,10 @@ TEST_P(EpilogueBwdEmulated, IsExactOnIntegers) {
         integers(one.preactivation);
         for (Tensor& operand : one.operands) integers(operand);
     }
-    for (const bool with_bias : {false, true}) expect_right(cases, std::vector<double>(cases.size(), 0), with_bias);
+    for (const bool with_bias : {false, true}) {
+        std::vector<EpilogueBwdCase>& list = cases[with_bias ? 1 : 0];
+        expect_right(list, std::vector<double>(list.size(), 0), with_bias);
+    }
 }
 
 /// Each step by itself, and with its output saved where it may be; then longer chains, the last of which are called.
