@@ -18,7 +18,7 @@ constexpr int64_t kMostUnrolled = 230; // products of a stage
 /// Registers of a thread for accumulators: beside them it needs the offsets of what it stores.
 int64_t most_accumulators(const Problem& problem, const Config& config) {
     if (config.has_rearrangers()) return 96; // they are read at once, of the 128 registers that 512 threads start with
-    if (config.input.source == Source::global) return 120;
+    if (config.input.source == Source::global || config.store.way == Store::voxels) return 120;
     if (problem.channels_last()) return is_16_bit(problem) ? 136 : 128;
     if (!is_16_bit(problem)) return 160;
     return config.store.passes_shared_memory() ? 152 : 144;
