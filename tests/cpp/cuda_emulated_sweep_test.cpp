@@ -65,6 +65,19 @@ const SweepCase kCases[] = {
     {"n2 ci8 co8 3x4x7 k3 s2 p1 tf32", {kMovesDst, 8, 8, {3, 3, 3}, 4, 2, kLoads}, "fp32 that is rounded once"},
     {"n2 ci8 co5 3x4x7 k3 s2 p1 tf32 ndhwc", {kMovesDst, 8, 5, {3, 3, 3}, 4, 2, kLoads}, "the same, channels last"},
     {"n2 ci8 co3 3x5x7 k3x3x2 s2x2x3 p1 bf16", {kMovesDst, 8, 3, {3, 3, 2}, 4, 2, kLoads}, "odd volumes, stride 3"},
+    {"n2 ci8 co3 2x3x7 k1x2x5 s1x1x4 p0x0x2 f16",
+     {kMovesDst, 8, 3, {1, 2, 5}, 4, 2, kLoads},
+     "stride 4: pieces of twelve elements"},
+    {"n2 ci8 co3 2x3x7 k1x2x6 s1x1x5 p0x0x1 op0x0x2 bf16",
+     {kMovesDst, 8, 3, {1, 2, 6}, 4, 2, kLoads},
+     "stride 5: words one by one"},
+    {"n2 ci24 co5 2x4x7 k2 s2 bf16",
+     {kMovesDst, 24, 3, {2, 2, 2}, 4, 2, kLoads},
+     "stride 2 without copies; channels in tiles that are not full"},
+    {"n1 ci192 co8 2x4x16 k1 bf16", {kMovesDst, 192, 4, {1, 1, 1}, 4, 2, kLoads}, "groups of two products"},
+    {"n1 ci8 co16 2x3x24 k3 p1 tf32",
+     {kMovesDst, 8, 16, {3, 3, 3}, 3, 6, kLoads},
+     "four tiles and three k steps: groups that begin within a step"},
     {"n0 ci3 co6 2x3x4 k3 s2 p1 g3 bf16", {kMovesDst, 8, 2, {3, 3, 3}, 4, 2, kLoads}, "no images: gradients of zero"},
 };
 
@@ -86,10 +99,11 @@ std::string case_source(const Problem& problem, const SweepTile& tile, size_t nu
                                   "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
                                   "    args.fixed = products::kMovesSrc ? grad_dst : src;\n"
                                   "    args.moved = products::kMovesSrc ? src : grad_dst;\n}\n";
-    return "#undef WALK\n" + testing::case_source(problem,
-                                                  {on_host(sweep_request(problem, tile), problem), arguments,
-                                                   sweep_items(problem, tile) * tile.splits, tile.splits, false, false},
-                                                  testing::kHopper, number);
+    return "#undef CONSTANTS\n#undef WALK\n" +
+           testing::case_source(problem,
+                                {on_host(sweep_request(problem, tile), problem), arguments,
+                                 sweep_items(problem, tile) * tile.splits, tile.splits, false, false},
+                                testing::kHopper, number);
 }
 
 using ToRun = testing::Tiled<SweepTile>;
@@ -97,7 +111,8 @@ using ToRun = testing::Tiled<SweepTile>;
 void expect_exact(const std::vector<ToRun>& cases) {
     const testing::Emulator emulator;
     emulator.allow_again("sweep/walk.cuh", "WALK");
-    for (const char* name : {"sweep/constants.cuh", "sweep/load.cuh", "sweep/multiply.cuh"}) emulator.allow_again(name);
+    emulator.allow_again("sweep/constants.cuh", "CONSTANTS");
+    for (const char* name : {"sweep/move.cuh", "sweep/load.cuh", "sweep/multiply.cuh"}) emulator.allow_again(name);
     testing::expect_exact(emulator, cases, case_source);
 }
 

@@ -42,7 +42,7 @@ TEST(SweepFamily, SaysWhatItCannotTake) {
               "takes extents, padding, stride and dilation below 2^26, go");
     EXPECT_EQ(reason("ci16 co16 1024x1024x1024 k1 bf16", kHopper).substr(0, 32), "takes volumes below 2^30 voxels,");
     EXPECT_EQ(reason("ci8192 co16 1x2x262144 k1 bf16 ndhwc", kHopper).substr(0, 42),
-              "takes rows of fewer than 2^31 elements in ");
+              "takes rows of fewer than 2^32 bytes in ndh");
     EXPECT_EQ(reason("ci8192 co16 1x2x262144 k1 bf16", kHopper), "");
     // The weight is so large that there is one split, which has some 64 slices of 60 million images.
     EXPECT_EQ(reason("n60000000 ci1 co1 64x1x1 k256 p128x127x127 bf16", kHopper),
@@ -67,6 +67,12 @@ TEST(SweepFamily, TilesFitAndCoverTheProblem) {
             EXPECT_EQ(tile.fixed_channels % 8, 0) << where;
             EXPECT_TRUE(plane.row_cells == 1 || plane.row_cells % 2 == 0) << where;
             EXPECT_EQ(plane.cells() % 2, 0) << where;
+            const SweepRound round = sweep_round(tile);
+            const int64_t products = round.lines * sweep_line_steps(tile) * tile.warpgroup_tiles();
+            EXPECT_EQ(sweep_lines(tile) % round.lines, 0) << where;
+            EXPECT_EQ(round.groups % 2, 0) << where;
+            EXPECT_LE(round.groups, products) << where;
+            EXPECT_LE((products + round.groups - 1) / round.groups * 2 * 4, sweep_row_registers(tile)) << where;
             EXPECT_GE(tile.splits, 1) << where;
             EXPECT_LE(tile.splits, std::max<int64_t>(sweep_slices(problem, tile), 1)) << where;
         }

@@ -142,6 +142,9 @@ inline uint32_t __float_as_uint(float value) {
     std::memcpy(&bits, &value, sizeof bits);
     return bits;
 }
+inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t shift) {
+    return static_cast<uint32_t>((low | static_cast<uint64_t>(high) << 32) >> shift % 32);
+}
 inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
     const uint64_t bytes = low | static_cast<uint64_t>(high) << 32;
     uint32_t word = 0;

@@ -187,6 +187,8 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kTileMovedChannels", "channels of the moved tensor that a CTA has: rows of its products, for each tap"},
         {"kRowCells", "cells of 16 bytes of a row of the fixed tensor that are staged at a time"},
         {"kTiles", "tiles of 64 rows that a warpgroup multiplies"},
+        {"kRoundLines", "lines of k steps whose products are unrolled"},
+        {"kRoundGroups", "groups of these products: while one is multiplied, the rows of the next one are loaded"},
 
         // ---- The epilogue's backward (epilogue_bwd.cuh) ----
         {"kReadsSaved", "whether dst or the preactivation was saved"},

@@ -16,15 +16,15 @@ double as_double(int64_t value) {
     return static_cast<double>(value);
 }
 
-enum class Bring { words, cells, aligned_cells, copied_words, copied_sixteens };
+enum class Bring { words, cells, aligned_cells, pieces, copied_words, copied_sixteens };
 
 /// What producers do to stage a slice of one of the tensors. Threads have places, or share them; a place has a member
 /// in each channel or row (for_each_place of the kernel).
 struct Staging {
     Bring by;
     int64_t places, members;
-    int64_t elements = 1;   ///< of a word or cell, a load each
-    int64_t stores = 1;     ///< of a cell
+    int64_t elements = 1;   ///< of a word, cell or piece, a load each
+    int64_t stores = 1;     ///< of a cell or piece
     int64_t wavefronts = 1; ///< of the L1 cache, for a load of a warp
 
     bool copies() const { return by == Bring::copied_words || by == Bring::copied_sixteens; }
@@ -46,8 +46,9 @@ struct Staging {
     }
     double instructions() const {
         double each = kModel.staging.member_instructions;
-        if (by == Bring::words || by == Bring::cells) each += as_double(elements) * kModel.staging.load_instructions;
-        if (by == Bring::cells || by == Bring::aligned_cells) each += as_double(stores) * 5;
+        if (by == Bring::words || by == Bring::cells || by == Bring::pieces)
+            each += as_double(elements) * kModel.staging.load_instructions;
+        if (by == Bring::cells || by == Bring::aligned_cells || by == Bring::pieces) each += as_double(stores) * 5;
         return warps() * each;
     }
     double shared_clocks() const {
@@ -56,6 +57,7 @@ struct Staging {
         case Bring::words:
             return warps * as_double(elements * wavefronts + 1);
         case Bring::cells:
+        case Bring::pieces:
             return warps * as_double(elements * wavefronts + stores * 4);
         case Bring::copied_words:
             return warps * as_double(wavefronts + 1);
@@ -67,6 +69,12 @@ struct Staging {
     }
 };
 
+/// The loads of a warp for a piece are 16 bytes apart, so that each takes four wavefronts. Its stores together are as
+/// many as a cell's.
+Staging piece_staging(int64_t places, int64_t members, const SweepPiece& piece) {
+    return {Bring::pieces, places, members, piece.loads(), int64_t{piece.phases} * piece.copies * piece.words() / 4, 4};
+}
+
 Staging fixed_staging(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
     if (plane.fixed_chunks)
@@ -74,6 +82,8 @@ Staging fixed_staging(const Problem& problem, const SweepTile& tile) {
     if (problem.channels_last())
         return {Bring::cells, tile.fixed_channels * tile.row_cells, tile.height, plane.cell_voxels()};
     const bool aligned = has_aligned_cells(problem, tile);
+    if (!aligned && problem.dtype != DType::f32)
+        return piece_staging(plane.cells(), tile.fixed_channels, SweepPiece{1, 1});
     return {
         aligned ? Bring::aligned_cells : Bring::cells, plane.cells(), tile.fixed_channels, plane.cell_voxels(), 1, 4};
 }
@@ -86,6 +96,11 @@ Staging moved_staging(const Problem& problem, const SweepTile& tile) {
     if (problem.channels_last())
         return {Bring::cells, tile.moved_channels * row_sixteens / plane.copies(), plane.met_h(),
                 plane.cell_voxels() + plane.copies() - 1, plane.copies()};
+    if (problem.dtype != DType::f32 && plane.phases() <= SweepPiece::kMostPhases) {
+        const SweepPiece piece = {plane.phases(), plane.copies()};
+        return piece_staging(int64_t{plane.met_h()} * (plane.copy_bytes() / 4 / piece.words()), tile.moved_channels,
+                             piece);
+    }
     // Words of two elements lie apart in memory as the phases do.
     if (problem.dtype != DType::f32)
         return {Bring::words,

@@ -48,10 +48,10 @@ std::string reject_extents(const Problem& problem) {
     if (std::max(problem.src_channels, problem.dst_channels) >= kLimit)
         return "takes fewer than 2^26 channels, got " + std::to_string(problem.src_channels) + " and " +
                std::to_string(problem.dst_channels);
-    constexpr int64_t kMostRow = int64_t{1} << 31;
-    if (problem.channels_last() &&
-        std::max(problem.src[2] * problem.src_channels, dst[2] * problem.dst_channels) >= kMostRow)
-        return "takes rows of fewer than 2^31 elements in ndhwc, got " + problem.str();
+    constexpr int64_t kRowBytes = int64_t{1} << 32;
+    const int64_t row = std::max(problem.src[2] * problem.src_channels, dst[2] * problem.dst_channels);
+    if (problem.channels_last() && row * bytes_per_element(problem.dtype) >= kRowBytes)
+        return "takes rows of fewer than 2^32 bytes in ndhwc, got " + problem.str();
     return "";
 }
 
@@ -115,6 +115,8 @@ KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
         .constant("kTileH", tile.height)
         .constant("kRowCells", tile.row_cells)
         .constant("kTiles", tile.warpgroup_tiles())
+        .constant("kRoundLines", sweep_round(tile).lines)
+        .constant("kRoundGroups", sweep_round(tile).groups)
         .constant("kStages", tile.stages)
         .flag("kStoresSplits", tile.splits > 1)
         .add(product_source(problem, tile));

@@ -1,5 +1,7 @@
 #include "cuda/sweep/tile.hpp"
 
+#include <algorithm>
+
 #include "core/cuts.hpp"
 #include "cuda/direct/direct.hpp"
 #include "cuda/reduction/tile.hpp"
@@ -27,6 +29,40 @@ SweepRoles sweep_roles(const Problem& problem, bool moves_src) {
     for (size_t i = 0; i < 3; ++i) padding[i] = dilation[i] * (problem.kernel[i] - 1) - problem.padding[i];
     return {problem.dst(), problem.src, problem.dst_channels_per_group(), problem.src_channels_per_group(), {1, 1, 1},
             padding,       dilation};
+}
+
+int64_t sweep_lines(const SweepTile& tile) {
+    return tile.row_cells == 1 ? tile.height / 2 : tile.height;
+}
+
+int64_t sweep_line_steps(const SweepTile& tile) {
+    return tile.row_cells == 1 ? 1 : tile.row_cells / 2;
+}
+
+int64_t sweep_row_registers(const SweepTile& tile) {
+    constexpr int64_t kOthers = 22; // beside sums, rows on their way and where rows begin
+    const int64_t tiles = tile.warpgroup_tiles();
+    return SweepThreads::kConsumerRegisters - tiles * (tile.fixed_channels / 2) - 2 * tiles - kOthers;
+}
+
+SweepRound sweep_round(const SweepTile& tile) {
+    // A group is long enough to hide how long rows take from shared memory to registers.
+    constexpr int64_t kGroupClocks = 128, kLeastClocks = 16, kMostProducts = 64;
+    const int64_t clocks = std::max(tile.fixed_channels / 2, kLeastClocks);
+    const int64_t most = std::min(sweep_row_registers(tile) / (2 * 4), cuts(kGroupClocks, clocks));
+    constexpr double kGain = 1.25; // that is worth a longer round
+    SweepRound best = {1, 2};
+    double best_size = 0;
+    for (int64_t lines = 1; lines <= sweep_lines(tile); ++lines) {
+        const int64_t products = lines * sweep_line_steps(tile) * tile.warpgroup_tiles();
+        if (sweep_lines(tile) % lines != 0 || products < 2) continue;
+        const int64_t groups = 2 * cuts(products, 2 * most);
+        const double size = static_cast<double>(products) / static_cast<double>(groups);
+        if (groups > products || (best_size > 0 && (size < kGain * best_size || products > kMostProducts))) continue;
+        best = {lines, groups};
+        best_size = size;
+    }
+    return best;
 }
 
 bool has_chunks(const Problem& problem, int64_t channels) {
@@ -89,6 +125,7 @@ SweepArguments sweep_arguments(const Problem& problem, const SweepTile& tile) {
             nullptr,
             voxel_extents(roles.fixed),
             voxel_extents(roles.moved),
+            problem.batch,
             cuts(roles.fixed[1], tile.height),
             cuts(roles.fixed[2], int64_t{sweep_plane(problem, tile).tile_w()}),
             sweep_slices(problem, tile),

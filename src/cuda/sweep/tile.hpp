@@ -45,6 +45,19 @@ SweepRoles sweep_roles(const Problem& problem, bool moves_src);
 /// Whether the channels of a group are whole chunks of 16 bytes, side by side in memory.
 bool has_chunks(const Problem& problem, int64_t channels);
 
+/// How consumers go through a slice (kernels/sweep/multiply.cuh): so many lines of k steps at a time, whose products
+/// are multiplied in so many groups. A line is a row of the tile, or two where each has one cell.
+struct SweepRound {
+    int64_t lines, groups;
+};
+SweepRound sweep_round(const SweepTile& tile);
+/// Lines of a slice, and k steps of a line.
+int64_t sweep_lines(const SweepTile& tile);
+int64_t sweep_line_steps(const SweepTile& tile);
+
+/// Registers of a consumer for what is not sums: rows on their way to a product.
+int64_t sweep_row_registers(const SweepTile& tile);
+
 SweepPlane sweep_plane(const Problem& problem, const SweepTile& tile);
 SweepDepth sweep_depth(const Problem& problem, const SweepTile& tile);
 int64_t sweep_shared_bytes(const Problem& problem, const SweepTile& tile);

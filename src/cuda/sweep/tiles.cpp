@@ -10,10 +10,9 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kMostColumns = 192;   // of a wgmma whose registers are at most the 128 that a thread begins with
-constexpr int64_t kOtherRegisters = 22; // of a consumer, beside sums, rows on their way and where rows begin
-constexpr int64_t kMostMet = 1024;      // rows or columns of the moved tensor in a slot: far more than fit
-constexpr size_t kShapes = 24;          // whose planes are gone through
+constexpr int64_t kMostColumns = 192; // of a wgmma whose registers are at most the 128 that a thread begins with
+constexpr int64_t kMostMet = 1024;    // rows or columns of the moved tensor in a slot: far more than fit
+constexpr size_t kShapes = 24;        // whose planes are gone through
 
 /// Blocks of whole rows of taps, or of some taps of one row.
 std::vector<Extents> tap_blocks(const Problem& problem) {
@@ -29,19 +28,15 @@ std::vector<Extents> tap_blocks(const Problem& problem) {
     return list;
 }
 
-/// Whether kernels/sweep/multiply.cuh has whole rounds. Two groups of tiles take turns with two sets of registers. With
-/// one tile the k steps take turns, and their number in a line, or the number of lines, has to be even.
-bool divides_rounds(const SweepTile& tile) {
-    const bool pairs_rows = tile.row_cells == 1;
-    if (pairs_rows && tile.height % 2 != 0) return false;
-    const int64_t lines = pairs_rows ? tile.height / 2 : tile.height, steps = pairs_rows ? 1 : tile.row_cells / 2;
-    return tile.warpgroup_tiles() > 1 || steps % 2 == 0 || lines % 2 == 0;
+/// Whether a slice has whole lines, and products for two groups at least.
+bool has_rounds(const SweepTile& tile) {
+    if (tile.row_cells == 1 && tile.height % 2 != 0) return false;
+    return sweep_lines(tile) * sweep_line_steps(tile) * tile.warpgroup_tiles() > 1;
 }
 
+/// Whether half of the tiles of rows can be on their way to a product while the others are multiplied.
 bool fits_registers(const SweepTile& tile) {
-    const int64_t tiles = tile.warpgroup_tiles(), group = tiles > 1 ? cuts(tiles, 2) : 1;
-    return tiles * (tile.fixed_channels / 2) + 2 * 4 * group + 2 * tiles + kOtherRegisters <=
-           SweepThreads::kConsumerRegisters;
+    return sweep_row_registers(tile) >= 2 * 4 * cuts(tile.warpgroup_tiles(), 2);
 }
 
 bool fits(const Problem& problem, const Device& device, const SweepTile& tile) {
@@ -51,7 +46,7 @@ bool fits(const Problem& problem, const Device& device, const SweepTile& tile) {
                            roles.dilation[0] * (tile.taps[0] - 1) + 1};
     if (*std::max_element(std::begin(met), std::end(met)) > kMostMet || met[0] * met[1] * met[2] > (1 << 20))
         return false;
-    return divides_rounds(tile) && sweep_shared_bytes(problem, tile) <= device.shared_memory_per_block;
+    return has_rounds(tile) && sweep_shared_bytes(problem, tile) <= device.shared_memory_per_block;
 }
 
 /// Whether a CTA counts its slices, and those of the moved tensor that it brings for them, in 32 bits.

@@ -82,6 +82,21 @@ struct SweepPlane {
     constexpr int next_cell_bytes() const { return moved_chunks ? cell_voxels() * 16 : 16; }
 };
 
+/// What a producer takes at a time of a row of 16-bit elements in NCDHW: neighbours that make some words of each phase,
+/// and of each of its copies.
+struct SweepPiece {
+    int phases, copies;
+
+    /// Where there are more phases, words are made one by one.
+    static constexpr int kMostPhases = 4;
+    /// Of each phase: so many that neighbouring threads begin 16 bytes apart, or nearly so.
+    constexpr int words() const { return phases == 1 ? 4 : phases == 2 ? 2 : 1; }
+    constexpr int elements() const { return (2 * words() - 1 + copies) * phases; }
+    constexpr int pairs() const { return (elements() + 1) / 2; }
+    /// Words of memory that have these elements, wherever the first one begins.
+    constexpr int loads() const { return pairs() + 1; }
+};
+
 /// The slices of the moved tensor that a slice of the fixed one meets through the taps of a block. Only every
 /// `step`-th slice is met at all; they are counted in these.
 struct SweepDepth {
@@ -116,6 +131,7 @@ struct SweepArguments {
     void* sums; ///< grad_weight, or the sums of all splits in fp32
     VoxelExtents fixed_extents;
     VoxelExtents moved_extents;
+    int64_t images;
     int64_t tiles_h, tiles_w; ///< of a slice
     int64_t slices;           ///< of all tiles of all images
     int64_t splits;

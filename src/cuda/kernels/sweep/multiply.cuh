@@ -37,17 +37,24 @@ constexpr int kRowBytes = kMovedStrideH * kPlane.row_bytes(); // to what the nex
 constexpr int kSecondCell = kRowCells == 1 ? kRowBytes : kPlane.next_cell_bytes();
 constexpr int kLineBytes = kLineRows * kRowBytes;
 
-// Tiles of rows are multiplied in groups, which take turns with two sets of registers. A round is one or two lines,
-// such that its groups are an even number and each round begins with the first set.
-constexpr int kGroupsOfStep = kTiles > 1 ? 2 : 1;
-constexpr int kGroupTiles = (kTiles + kGroupsOfStep - 1) / kGroupsOfStep;
-constexpr int kRoundLines = kLineSteps * kGroupsOfStep % 2 == 0 ? 1 : 2;
-constexpr int kRoundGroups = kRoundLines * kLineSteps * kGroupsOfStep;
+// A round is some lines. Its products, of all tiles in each k step, are multiplied in groups, which take turns with two
+// sets of registers. Groups are an even number, so that each round begins with the first set.
+constexpr int kRoundProducts = kRoundLines * kLineSteps * kTiles;
 constexpr int kRounds = kLines / kRoundLines;
-static_assert(kLines % kRoundLines == 0, "the host chooses such tiles");
+static_assert(kLines % kRoundLines == 0 && kRoundGroups % 2 == 0 && kRoundGroups <= kRoundProducts,
+              "the host chooses such rounds");
+constexpr int kGroupProducts = (kRoundProducts + kRoundGroups - 1) / kRoundGroups;
+
+/// The first product of a group. Products are numbered tile by tile in each k step.
+constexpr int first_product(int group) {
+    return group * kRoundProducts / kRoundGroups;
+}
+constexpr int group_products(int group) {
+    return first_product(group + 1) - first_product(group);
+}
 
 struct Fragments {
-    uint32_t words[kGroupTiles][4];
+    uint32_t words[kGroupProducts][4];
 };
 
 // Chunks of 16-bit elements are transposed by ldmatrix, for which each lane has the address of a voxel's chunk: of rows
@@ -112,20 +119,21 @@ __device__ __forceinline__ void load_tile(uint32_t (&words)[4], const RowAddress
 /// Loads the rows of a group of a round, from `offset` bytes behind where they begin.
 template <int kGroup>
 __device__ __forceinline__ void load_rows(Fragments& fragments, const RowAddresses& rows, uint32_t offset) {
-    constexpr int kStep = kGroup / kGroupsOfStep, kFirst = kGroup % kGroupsOfStep * kGroupTiles;
-    constexpr int kAt = kStep / kLineSteps * kLineBytes + kStep % kLineSteps * (2 * kPlane.next_cell_bytes());
 #pragma unroll
-    for (int i = 0; i < kGroupTiles; ++i)
-        if (kFirst + i < kTiles) load_tile(fragments.words[i], rows, kFirst + i, offset + kAt);
+    for (int i = 0; i < group_products(kGroup); ++i) {
+        const int step = (first_product(kGroup) + i) / kTiles, tile = (first_product(kGroup) + i) % kTiles;
+        const int at = step / kLineSteps * kLineBytes + step % kLineSteps * (2 * kPlane.next_cell_bytes());
+        load_tile(fragments.words[i], rows, tile, offset + at);
+    }
 }
 
 template <int kGroup>
 __device__ __forceinline__ void multiply_group(Sums& sums, const Fragments& fragments, uint64_t columns) {
-    constexpr int kStep = kGroup / kGroupsOfStep, kFirst = kGroup % kGroupsOfStep * kGroupTiles;
 #pragma unroll
-    for (int i = 0; i < kGroupTiles; ++i)
-        if (kFirst + i < kTiles)
-            multiply_tile(sums.values[kFirst + i], fragments.words[i], columns + kStep * (2 * kCellPitch / 16));
+    for (int i = 0; i < group_products(kGroup); ++i) {
+        const int step = (first_product(kGroup) + i) / kTiles, tile = (first_product(kGroup) + i) % kTiles;
+        multiply_tile(sums.values[tile], fragments.words[i], columns + step * (2 * kCellPitch / 16));
+    }
 }
 
 /// Multiplies the groups of a round from kGroup on. The rows of each but the first have been loaded before.

@@ -7,6 +7,9 @@ namespace ptx {
 inline uint32_t shared_address(const void*) {
     return 0;
 }
+inline const void* steps_behind(const void* from, uint32_t step, uint32_t number) {
+    return static_cast<const char*>(from) + static_cast<uint64_t>(step) * number;
+}
 template <typename Value>
 void load_shared(Value& value, uint32_t shared_src) {
     emulator::load(&value, shared_src, sizeof value);

@@ -9,6 +9,14 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+/// The address so many steps of bytes behind another one. A compiler that saw the product would compute it once for
+/// each number and keep all of them in registers.
+__device__ __forceinline__ const void* steps_behind(const void* from, uint32_t step, uint32_t number) {
+    uint64_t address;
+    asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(address) : "r"(step), "r"(number), "l"(from));
+    return reinterpret_cast<const void*>(address);
+}
+
 // ---- Shared memory by address ----
 
 __device__ __forceinline__ uint32_t load_shared(uint32_t shared_src) {
@@ -44,6 +52,14 @@ __device__ __forceinline__ void store_shared(uint32_t shared_dst, uint32_t word)
 template <typename Half>
 __device__ __forceinline__ void store_shared(uint32_t shared_dst, Half value) {
     asm volatile("st.shared.b16 [%0], %1;" ::"r"(shared_dst), "h"(value.bits) : "memory");
+}
+
+__device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t (&words)[1]) {
+    store_shared(shared_dst, words[0]);
+}
+
+__device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t (&words)[2]) {
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared_dst), "r"(words[0]), "r"(words[1]) : "memory");
 }
 
 __device__ __forceinline__ void store_shared(uint32_t shared_dst, const uint32_t (&words)[4]) {
