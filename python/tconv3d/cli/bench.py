@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=usage.seconds, default=0.4, help="time for each measurement (default 0.4)")
     parser.add_argument("--repeats", type=usage.count, default=3, help="runs of each side at least (default 3)")
     parser.add_argument("--seed", type=int, default=0, help="of the random data (default 0)")
+    parser.add_argument("--alone", action="store_true", help="on a GPU: time tconv3d only, which shows × floor")
     parser.add_argument("--json", type=usage.output, metavar="FILE", help="every number, with versions and machine")
     parser.add_argument("--plot", type=usage.picture, metavar="FILE.png", help="speed-ups as a bar chart")
 
@@ -47,6 +48,10 @@ def run(options: argparse.Namespace) -> int:
     options.dtype = options.dtype or (["tf32"] if on_gpu else ["f32"])
     options.direction = options.direction or (["fwd"] if on_gpu else list(DIRECTIONS))
     options.layout = options.layout or ["ncdhw"]
+    if options.alone and not on_gpu:
+        raise ValueError("--alone is for --device cuda: on the CPU both sides are timed in turns")
+    if options.alone and options.plot is not None:
+        raise ValueError("--plot shows speed-ups over PyTorch, which --alone does not time")
     options.scale = options.scale or ("none" if on_gpu else "cpu")
     return bench_cuda.run(options, list(_cases(options))) if on_gpu else _run_on_cpu(options)
 

@@ -48,12 +48,12 @@ def _measure_sides(
     problems: list[Problem], rates: dict[str, Rates], options: argparse.Namespace
 ) -> dict[str, dict[str, Answer]]:
     """The answers by side and problem. When the benchmark is stopped, those that there are."""
-    work = {
+    theirs = {
         "default": problems,
         # The fastest that PyTorch can be made: cuDNN's search in either layout.
         **{f"tuned {layout}": _in_layout(problems, layout) for layout in LAYOUTS},
-        "tconv3d": problems,
     }
+    work = {**({} if options.alone else theirs), "tconv3d": problems}
     sides: dict[str, dict[str, Answer]] = {side: {} for side in work}
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

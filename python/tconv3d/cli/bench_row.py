@@ -12,8 +12,9 @@ from torch import Tensor
 #: Calls in a row at least; the two events around them then count little.
 _ROW = 32
 _REPEATS = 15
-#: Calls of each side whose time on the host is taken.
+#: Calls of each side whose time on the host is taken: so many, or fewer where they take that long.
 _TURNS = 25
+_TURNS_SECONDS = 0.2
 #: No GPU has a higher clock; with a lower one the head start is longer.
 _CYCLES_PER_US = 3_000
 
@@ -47,7 +48,10 @@ def calls_us(calls: dict[str, Callable[[int], Tensor]], sets: int) -> dict[str, 
     times: dict[str, list[float]] = {side: [] for side in calls}
     for call in calls.values():
         call(0)
+    end = time.perf_counter() + _TURNS_SECONDS
     for turn in range(_TURNS):
+        if turn > 0 and time.perf_counter() > end:
+            break
         for side, call in calls.items():
             torch.cuda.synchronize()
             begin = time.perf_counter()

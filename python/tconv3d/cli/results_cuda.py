@@ -36,7 +36,7 @@ class Row:
     mbytes: float
     error: float
     agrees: bool
-    #: The answers of `default`, `tuned ncdhw`, `tuned ndhwc` and `tconv3d`.
+    #: The answers of `default`, `tuned ncdhw`, `tuned ndhwc` and `tconv3d`; of the last one alone if it was asked for.
     sides: dict[str, Answer]
 
     @property
@@ -45,15 +45,16 @@ class Row:
         return f"{direction}{self.mode} {self.layout}"
 
     def ms(self, side: str) -> float:
-        return float(self.sides[side].get("ms", "inf"))
+        """Infinite where the side could not compute it, NaN where there is no such side."""
+        return float(self.sides[side].get("ms", "inf")) if side in self.sides else math.nan
 
     @property
     def best(self) -> str:
-        """PyTorch's fastest side."""
-        return min((side for side in self.sides if side != "tconv3d"), key=self.ms)
+        """PyTorch's fastest side; empty where there is none."""
+        return min((side for side in self.sides if side != "tconv3d"), key=self.ms, default="")
 
     def extra_mib(self, side: str) -> float:
-        return float(self.sides[side].get("extra_bytes", "nan")) / 2**20
+        return float(self.sides.get(side, {}).get("extra_bytes", "nan")) / 2**20
 
     def call_us(self, side: str) -> float:
         """As measured in turns."""
@@ -65,7 +66,7 @@ class Row:
 
     def device_us(self, side: str) -> str:
         """Only short problems are timed so."""
-        measured = self.sides[side].get("device_us")
+        measured = self.sides.get(side, {}).get("device_us")
         return "" if measured is None else f"{measured:.1f}"
 
 
@@ -91,7 +92,7 @@ def summary(rows: list[Row], rates: dict[str, Rates]) -> str:
     header = ["problem", "mode", "default ms", "best ms", "tconv3d ms", "floor ms", "TFLOP/s", "GB/s", "× floor"]
     header += ["best × floor", "default/ours", "best/ours", "extra MiB", "best's", "call µs", "default's"]
     header += ["device µs", "best's", "implementation"]
-    lines = [table(header, [_cells(row) for row in rows]), ""]
+    lines = [table(*_filled(header, [_cells(row) for row in rows])), ""]
     lines += [f"geometric mean, {kind}: {mean:.2f}×" for kind, mean in geometric_means(bars(rows)).items()]
     lines += [_over_floors(kind, rows) for kind in dict.fromkeys(row.kind for row in rows)]
     lines += [
@@ -121,8 +122,15 @@ def _over_floors(kind: str, rows: list[Row]) -> str:
         "tconv3d": [row.ms("tconv3d") / row.floor_ms for row in large],
         "best PyTorch": [row.ms(row.best) / row.floor_ms for row in large],
     }
+    means = {who: [ratio for ratio in ratios if not math.isnan(ratio)] for who, ratios in means.items()}
     said = ", ".join(f"{who} {geometric_mean(ratios):.2f}×" for who, ratios in means.items() if ratios)
     return f"geometric mean over floors of at least {_LEAST_FLOOR_MS} ms, {kind} ({len(large)}): {said or 'none'}"
+
+
+def _filled(header: list[str], cells: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Without the columns of sides that were not measured."""
+    kept = [i for i in range(len(header)) if any(row[i].rstrip("×") not in ("", "nan") for row in cells)]
+    return [header[i] for i in kept], [[row[i] for i in kept] for row in cells]
 
 
 def _cells(row: Row) -> list[str]:
