@@ -1,6 +1,7 @@
 #include "cuda/reduction/reduction.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "cuda/reduction/split_kernel.hpp"
@@ -14,7 +15,10 @@ public:
         : SplitKernel(problem, device, tile.splits, [problem, tile] { return reduction_request(problem, tile); }),
           tile_(tile), args_(reduction_arguments(problem, tile)), items_(split_items(problem, tile) * tile.splits) {}
 
-    std::string describe() const override { return "mma.sync, reduced over voxels: " + tile_.str(); }
+    std::string describe() const override {
+        return "mma.sync, reduced over voxels: " + tile_.str() + ", about " +
+               std::to_string(std::lround(tile_.microseconds)) + " us";
+    }
 
 private:
     void launch_products(const LoadedFunction& products, const Arguments& arguments, void* sums,

@@ -1,6 +1,7 @@
 #include "cuda/sweep/sweep.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cuda/reduction/split_kernel.hpp"
 #include "cuda/source/output_source.hpp"
@@ -16,7 +17,10 @@ public:
         : SplitKernel(problem, device, tile.splits, [problem, tile] { return sweep_request(problem, tile); }),
           tile_(tile), args_(sweep_arguments(problem, tile)), items_(sweep_items(problem, tile) * tile.splits) {}
 
-    std::string describe() const override { return "wgmma, swept along D: " + tile_.str(); }
+    std::string describe() const override {
+        return "wgmma, swept along D: " + tile_.str() + ", about " + std::to_string(std::lround(tile_.microseconds)) +
+               " us";
+    }
 
 private:
     void launch_products(const LoadedFunction& products, const Arguments& arguments, void* sums,
