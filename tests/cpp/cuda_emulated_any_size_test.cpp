@@ -10,7 +10,7 @@
 namespace tconv3d::cuda::tensorcore {
 namespace {
 
-using testing::EmulatedTiling;
+using testing::EmulatedTilings;
 using testing::small_hopper;
 
 struct Case {
@@ -64,10 +64,6 @@ constexpr Case kCases[] = {
     {"n2 ci24 co20 3x5x7 k3 s2 p1 tf32", Engine::mma, Form::streamed, Source::global, Store::voxels, "mma.sync"},
 };
 
-void PrintTo(const Case& one, std::ostream* text) {
-    *text << one.problem;
-}
-
 /// The best config for any size with the source and the store of a case, of one image or of several.
 std::optional<Tiling> tiling_of(const Case& one, const Problem& problem, bool several_images) {
     std::optional<Tiling> best;
@@ -82,34 +78,33 @@ std::optional<Tiling> tiling_of(const Case& one, const Problem& problem, bool se
     return best;
 }
 
-void expect_exact(const Problem& problem, const Tiling& tiling, const std::string& why) {
-    const std::string where = problem.str() + ": " + why + "; " + tiling.name();
-    const EmulatedTiling emulated(problem, tiling);
-    ASSERT_TRUE(emulated.compile()) << where;
-    EXPECT_TRUE(emulated.execute()) << where;
-}
-
-class AnySizeEmulated : public ::testing::TestWithParam<Case> {};
+class AnySizeEmulated : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(AnySizeEmulated, IsExactOnIntegers) {
-    const Problem problem = Problem::parse(GetParam().problem);
-    const std::optional<Tiling> tiling = tiling_of(GetParam(), problem, false);
-    ASSERT_TRUE(tiling) << problem.str() << ": no such config";
-    expect_exact(problem, *tiling, GetParam().why);
-    if (const auto images = tiling_of(GetParam(), problem, true)) expect_exact(problem, *images, GetParam().why);
+    EmulatedTilings emulated;
+    for (const Case& one : testing::program(kCases, GetParam())) {
+        const Problem problem = Problem::parse(one.problem);
+        const std::optional<Tiling> tiling = tiling_of(one, problem, false);
+        ASSERT_TRUE(tiling) << problem.str() << ": no such config";
+        emulated.add(problem, *tiling, one.why);
+        if (const auto images = tiling_of(one, problem, true)) emulated.add(problem, *images, one.why);
+    }
+    emulated.expect_exact();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AnySizeEmulated, ::testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(All, AnySizeEmulated, ::testing::Range<size_t>(0, testing::programs(kCases)));
 
 /// The layer's own kernels, whose tiles do not fill their room.
 TEST(AnySizeEmulatedLayers, AreExactOnIntegers) {
+    EmulatedTilings emulated;
     for (const char* line : {"n2 ci9 co8 3x5x7 k3 p1 tf32", "n1 ci24 co20 3x5x16 k4 s2 p1 bf16",
                              "n1 ci24 co70 3x6x9 k3 p1 f16 ndhwc", "n2 ci12 co20 3x5x8 k3 s2 p1 bf16 bwd_data"}) {
         const Problem problem = Problem::parse(line);
         const std::vector<Tiling> tilings = any_size_tilings(problem, small_hopper(), Engine::wgmma);
         ASSERT_FALSE(tilings.empty()) << line;
-        expect_exact(problem, tilings.front(), "the layer's kernels");
+        emulated.add(problem, tilings.front(), "the layer's kernels");
     }
+    emulated.expect_exact();
 }
 
 } // namespace

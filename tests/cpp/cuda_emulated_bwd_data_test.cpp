@@ -8,7 +8,7 @@
 namespace tconv3d::cuda::tensorcore {
 namespace {
 
-using testing::EmulatedTiling;
+using testing::EmulatedTilings;
 using testing::small_hopper;
 
 enum class Kind { streamed, gathered, mma };
@@ -117,10 +117,6 @@ constexpr Case kCases[] = {
      "slices that nothing reads"},
 };
 
-void PrintTo(const Case& one, std::ostream* text) {
-    *text << one.problem;
-}
-
 /// The best config of a case.
 Tiling tiling_of(const Problem& problem, const Case& one) {
     const Engine engine = one.kind == Kind::mma ? Engine::mma : Engine::wgmma;
@@ -134,19 +130,20 @@ Tiling tiling_of(const Problem& problem, const Case& one) {
     return tiling;
 }
 
-class BwdDataEmulated : public ::testing::TestWithParam<Case> {};
+class BwdDataEmulated : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(BwdDataEmulated, IsExactOnIntegers) {
-    const Problem problem = Problem::parse(std::string(GetParam().problem) + " bwd_data");
-    const Tiling tiling = tiling_of(problem, GetParam());
-    ASSERT_GT(tiling.config.schedule.clocks, 0) << "no such config";
-    const std::string where = std::string(GetParam().problem) + ": " + GetParam().why + "; " + tiling.name();
-    const EmulatedTiling emulated(problem, tiling);
-    ASSERT_TRUE(emulated.compile()) << where;
-    EXPECT_TRUE(emulated.execute()) << where;
+    EmulatedTilings emulated;
+    for (const Case& one : testing::program(kCases, GetParam())) {
+        const Problem problem = Problem::parse(std::string(one.problem) + " bwd_data");
+        const Tiling tiling = tiling_of(problem, one);
+        ASSERT_GT(tiling.config.schedule.clocks, 0) << one.problem << ": no such config";
+        emulated.add(problem, tiling, one.why);
+    }
+    emulated.expect_exact();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BwdDataEmulated, ::testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(All, BwdDataEmulated, ::testing::Range<size_t>(0, testing::programs(kCases)));
 
 /// Some of the problem file, each in another mode, with the config that they get; TCONV3D_TEST_EVERY=1 takes them all.
 class BwdDataEmulatedFile : public ::testing::TestWithParam<Kind> {};
@@ -160,6 +157,7 @@ TEST_P(BwdDataEmulatedFile, IsExactOnIntegers) {
                                                  : answer_streamed;
     const std::vector<Problem> problems = testing::listed_problems();
     size_t sample = static_cast<size_t>(GetParam());
+    EmulatedTilings emulated;
     for (size_t i = sample; i < problems.size(); i += 3 * testing::sampled_every(), ++sample) {
         const std::vector<Problem> modes = testing::modes(problems[i]);
         Problem problem = modes[sample % modes.size()];
@@ -167,10 +165,9 @@ TEST_P(BwdDataEmulatedFile, IsExactOnIntegers) {
         const bool small = problem.batch > 0 && problem.flops() < kMostFlops;
         if (!small || !answer({problem, {}, testing::kHopper}).accepts()) continue;
         const Tiling tiling = best_tilings(problem, small_hopper(), engine, form, 1).front();
-        const EmulatedTiling emulated(problem, tiling);
-        ASSERT_TRUE(emulated.compile()) << problem.str();
-        EXPECT_TRUE(emulated.execute()) << problem.str() << ": " << tiling.name();
+        emulated.add(problem, tiling);
     }
+    emulated.expect_exact();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BwdDataEmulatedFile, ::testing::Values(Kind::streamed, Kind::gathered, Kind::mma));

@@ -7,7 +7,7 @@
 namespace tconv3d::cuda::tensorcore {
 namespace {
 
-using testing::EmulatedTiling;
+using testing::EmulatedTilings;
 using testing::small_hopper;
 
 /// What the config of a case has; it lacks the others.
@@ -91,10 +91,6 @@ constexpr Case kCases[] = {
     {"n1 ci16 co8 2x4x16 k3x3x4 s2 p1x1x0 f16", "the same, rows of even length", kRetained | kRanges},
 };
 
-void PrintTo(const Case& one, std::ostream* text) {
-    *text << one.problem;
-}
-
 /// The best config with the traits of a case.
 Tiling tiling_of(const Problem& problem, Traits traits) {
     const RowPhases rows = problem.stride[1] > 1 ? RowPhases::apart : RowPhases::together;
@@ -107,23 +103,22 @@ Tiling tiling_of(const Problem& problem, Traits traits) {
     return tiling;
 }
 
-class GatheredEmulated : public ::testing::TestWithParam<Case> {};
+class GatheredEmulated : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(GatheredEmulated, IsExactOnIntegers) {
-    const Problem problem = Problem::parse(GetParam().problem);
-    const Tiling tiling = tiling_of(problem, GetParam().traits);
-    ASSERT_GT(tiling.config.schedule.clocks, 0) << "no such config";
-    const std::string where = std::string(GetParam().problem) + ": " + GetParam().why + "; " + tiling.name();
-    // What passes through shared memory does so for each tensor.
-    for (const bool saves_preactivation : {false, true}) {
-        if (saves_preactivation && !tiling.config.store.passes_shared_memory()) continue;
-        const EmulatedTiling emulated(problem, tiling, saves_preactivation);
-        ASSERT_TRUE(emulated.compile()) << where;
-        EXPECT_TRUE(emulated.execute()) << where;
+    EmulatedTilings emulated;
+    for (const Case& one : testing::program(kCases, GetParam())) {
+        const Problem problem = Problem::parse(one.problem);
+        const Tiling tiling = tiling_of(problem, one.traits);
+        ASSERT_GT(tiling.config.schedule.clocks, 0) << one.problem << ": no such config";
+        emulated.add(problem, tiling, one.why);
+        // What passes through shared memory does so for each tensor.
+        if (tiling.config.store.passes_shared_memory()) emulated.add(problem, tiling, one.why, true);
     }
+    emulated.expect_exact();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GatheredEmulated, ::testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(All, GatheredEmulated, ::testing::Range<size_t>(0, testing::programs(kCases)));
 
 } // namespace
 } // namespace tconv3d::cuda::tensorcore

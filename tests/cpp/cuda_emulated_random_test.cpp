@@ -10,7 +10,7 @@
 namespace tconv3d::cuda::tensorcore {
 namespace {
 
-using testing::EmulatedTiling;
+using testing::EmulatedTilings;
 using testing::small_hopper;
 
 using testing::Random;
@@ -37,6 +37,7 @@ TEST(TensorCoreEmulatedRandom, IsExactOnIntegers) {
     } kKinds[] = {{Engine::wgmma, Form::streamed}, {Engine::wgmma, Form::gathered}, {Engine::mma, Form::streamed}};
     const size_t wanted = 96 / testing::sampled_every();
     Random random(testing::given_seed());
+    EmulatedTilings emulated;
     for (size_t ran = 0; ran < wanted;) {
         const Direction direction = random() % 2 == 0 ? Direction::fwd : Direction::bwd_data;
         const std::optional<Problem> problem = testing::drawn_problem(random, direction);
@@ -45,16 +46,16 @@ TEST(TensorCoreEmulatedRandom, IsExactOnIntegers) {
         const Sizes sizes = random() % 3 == 0 ? Sizes::any : Sizes::one;
         const std::optional<Tiling> tiling = drawn_tiling(random, *problem, engine, form, sizes);
         if (!tiling) continue;
-        const EmulatedTiling emulated(*problem, *tiling);
-        ASSERT_TRUE(emulated.compile()) << problem->str() << ": " << tiling->name();
-        EXPECT_TRUE(emulated.execute()) << problem->str() << ": " << tiling->name();
+        emulated.add(*problem, *tiling);
         ++ran;
     }
+    emulated.expect_exact();
 }
 
 /// A tile of blocks may have fewer voxels than its products have rows: these read nothing behind the last stage.
 TEST(TensorCoreEmulatedBlocks, ReadNothingBehindTheirVoxels) {
     const Problem problem = Problem::parse("n2 ci16 co13 4x5x12 k4x2x3 s2 p0x2x0 op1 d1x2x1 bf16 bwd_data");
+    EmulatedTilings emulated;
     for (const Engine engine : {Engine::wgmma, Engine::mma}) {
         const TapTables tables = all_tables(problem, engine, Form::streamed).front();
         std::optional<Tiling> tiling;
@@ -67,10 +68,9 @@ TEST(TensorCoreEmulatedBlocks, ReadNothingBehindTheirVoxels) {
             tiling = Tiling{tables, config};
         });
         ASSERT_TRUE(tiling);
-        const EmulatedTiling emulated(problem, *tiling);
-        ASSERT_TRUE(emulated.compile()) << tiling->name();
-        EXPECT_TRUE(emulated.execute()) << tiling->name();
+        emulated.add(problem, *tiling);
     }
+    emulated.expect_exact();
 }
 
 /// Of ranges, the last bytes of a tensor come one by one; the stage gets other ranges when the CTA has another item.
@@ -83,9 +83,9 @@ TEST(TensorCoreEmulatedRanges, FenceWhatComesOneByOne) {
         if (!tiling) tiling = Tiling{tables, config};
     });
     ASSERT_TRUE(tiling);
-    const EmulatedTiling emulated(problem, *tiling);
-    ASSERT_TRUE(emulated.compile()) << tiling->name();
-    EXPECT_TRUE(emulated.execute()) << tiling->name();
+    EmulatedTilings emulated;
+    emulated.add(problem, *tiling);
+    emulated.expect_exact();
 }
 
 } // namespace

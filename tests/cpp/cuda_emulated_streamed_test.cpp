@@ -9,7 +9,7 @@ namespace tconv3d::cuda::tensorcore {
 namespace {
 
 using testing::best_for;
-using testing::EmulatedTiling;
+using testing::EmulatedTilings;
 using testing::kHopper;
 using testing::small_hopper;
 
@@ -86,27 +86,24 @@ constexpr Case kCases[] = {
     {"n1 ci8 co8 2x4x5 k3 s2 p1 op1 tf32", Engine::mma, Store::voxels, "mma.sync"},
 };
 
-void PrintTo(const Case& one, std::ostream* text) {
-    *text << one.problem;
-}
-
-class StreamedEmulated : public ::testing::TestWithParam<Case> {};
+class StreamedEmulated : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(StreamedEmulated, IsExactOnIntegers) {
-    const Case& one = GetParam();
-    const Problem problem = Problem::parse(one.problem);
-    const RowPhases rows = one.has(kRowsApart) ? RowPhases::apart : RowPhases::together;
-    const Tiling tiling = best_for(problem, TapTables(problem, rows), one.engine);
-    const std::string where = std::string(one.problem) + ": " + one.why + "; " + tiling.name();
-    EXPECT_EQ(name(tiling.config.store.way), std::string(name(one.store))) << where;
-    EXPECT_EQ(tiling.config.packs_own_weights(), one.has(kOwnWeights)) << where;
-    EXPECT_EQ(tiling.config.tile.slices > 1, one.has(kSeveralSlices)) << where;
-    const EmulatedTiling emulated(problem, tiling);
-    ASSERT_TRUE(emulated.compile()) << where;
-    EXPECT_TRUE(emulated.execute()) << where;
+    EmulatedTilings emulated;
+    for (const Case& one : testing::program(kCases, GetParam())) {
+        const Problem problem = Problem::parse(one.problem);
+        const RowPhases rows = one.has(kRowsApart) ? RowPhases::apart : RowPhases::together;
+        const Tiling tiling = best_for(problem, TapTables(problem, rows), one.engine);
+        const std::string where = std::string(one.problem) + ": " + one.why + "; " + tiling.name();
+        EXPECT_EQ(name(tiling.config.store.way), std::string(name(one.store))) << where;
+        EXPECT_EQ(tiling.config.packs_own_weights(), one.has(kOwnWeights)) << where;
+        EXPECT_EQ(tiling.config.tile.slices > 1, one.has(kSeveralSlices)) << where;
+        emulated.add(problem, tiling, one.why);
+    }
+    emulated.expect_exact();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StreamedEmulated, ::testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(All, StreamedEmulated, ::testing::Range<size_t>(0, testing::programs(kCases)));
 
 /// Weights of which all rotations would be too many bytes: here the config is told so, and small ones do.
 TEST(StreamedEmulatedWeights, CopiesRotateTheOnlyRotationThatIsPacked) {
@@ -118,6 +115,7 @@ TEST(StreamedEmulatedWeights, CopiesRotateTheOnlyRotationThatIsPacked) {
                  {"n1 ci16 co16 7x4x8 k5x4x3 f32", Engine::wgmma},
                  {"n2 ci16 co8 5x4x5 k3 d2 bf16 ndhwc", Engine::wgmma},
                  {"n1 ci8 co8 5x3x8 k3x2x2 s1x2x2 tf32", Engine::mma}};
+    EmulatedTilings emulated;
     for (const auto& [line, engine] : cases) {
         const Problem problem = Problem::parse(line);
         Tiling tiling = best_tilings(problem, small_hopper(), engine, Form::streamed, 1).front();
@@ -126,15 +124,15 @@ TEST(StreamedEmulatedWeights, CopiesRotateTheOnlyRotationThatIsPacked) {
         const int64_t all = packed_words(problem, tiling.tables, tiling.config);
         tiling.config.weights.packing = Packing::one_rotation;
         EXPECT_EQ(packed_words(problem, tiling.tables, tiling.config) * tiling.tables.depth.rotations, all) << line;
-        const EmulatedTiling emulated(problem, tiling);
-        ASSERT_TRUE(emulated.compile()) << line;
-        EXPECT_TRUE(emulated.execute()) << line << ": " << tiling.name();
+        emulated.add(problem, tiling);
     }
+    emulated.expect_exact();
 }
 
 /// Tiles that the output channels are no multiple of, though they are one of what a CTA packs at once: behind the last
 /// weight nothing may be read.
 TEST(StreamedEmulatedWeights, NoneAreReadOfChannelsThatAreNotThere) {
+    EmulatedTilings emulated;
     for (const char* line : {"n1 ci8 co32 2x4x8 k3 f32", "n1 ci8 co32 2x3x5 k3 tf32 ndhwc"}) {
         const Problem problem = Problem::parse(line);
         Tiling tiling{TapTables(problem), {}};
@@ -142,10 +140,9 @@ TEST(StreamedEmulatedWeights, NoneAreReadOfChannelsThatAreNotThere) {
             if (!config.packs_own_weights() && problem.dst_channels % config.tile.channels != 0) tiling.config = config;
         });
         ASSERT_GT(tiling.config.schedule.clocks, 0) << line;
-        const EmulatedTiling emulated(problem, tiling);
-        ASSERT_TRUE(emulated.compile()) << line;
-        EXPECT_TRUE(emulated.execute()) << line << ": " << tiling.name();
+        emulated.add(problem, tiling);
     }
+    emulated.expect_exact();
 }
 
 /// Some of the problem file, each in another mode.
@@ -160,6 +157,7 @@ TEST(StreamedEmulatedFile, IsExactOnIntegers) {
     constexpr double kMostFlops = 2e7;
     const std::vector<Problem> problems = testing::listed_problems();
     size_t sample = 0;
+    EmulatedTilings emulated;
     for (size_t i = 0; i < problems.size(); i += 3 * testing::sampled_every(), ++sample) {
         const auto& [dtype, math] = kModes[sample % std::size(kModes)];
         const Layout layout = sample / std::size(kModes) % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
@@ -167,10 +165,9 @@ TEST(StreamedEmulatedFile, IsExactOnIntegers) {
         const bool small = problem.batch > 0 && problem.flops() < kMostFlops;
         if (!small || !answer_streamed({problem, {}, kHopper}).accepts()) continue;
         const Tiling tiling = best_tilings(problem, small_hopper(), Engine::wgmma, Form::streamed, 1).front();
-        const EmulatedTiling emulated(problem, tiling);
-        ASSERT_TRUE(emulated.compile()) << problem.str();
-        EXPECT_TRUE(emulated.execute()) << problem.str() << ": " << tiling.name();
+        emulated.add(problem, tiling);
     }
+    emulated.expect_exact();
 }
 
 } // namespace

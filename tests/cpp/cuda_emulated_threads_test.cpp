@@ -16,7 +16,8 @@ namespace {
 template <typename Arguments>
 bool is_exact(const Problem& problem, const KernelRequest& request, const std::string& type, const Arguments& arguments,
               int64_t blocks) {
-    const testing::Emulator emulator(problem);
+    const testing::Emulator emulator;
+    emulator.write("problem.hpp", testing::given_source(problem));
     emulator.write("prelude.hpp", request.prelude);
     emulator.write("launch.hpp", "#define KERNEL_FILE \"" + request.file + "\"\n#define KERNEL_ENTRY " + request.entry +
                                      "\n#define KERNEL_ARGUMENTS " + type + "\n" +
@@ -80,22 +81,6 @@ INSTANTIATE_TEST_SUITE_P(All, CellsEmulated, ::testing::ValuesIn(kCellCases));
 
 // ---- Many problems in one program ----
 
-/// check::Given of tests/emulator/definition.hpp.
-std::string given_source(const Problem& problem) {
-    const auto list = [](const Extents& values) {
-        return "{" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " + std::to_string(values[2]) +
-               "}, ";
-    };
-    std::string text = "constexpr check::Given kGiven = {";
-    for (const int64_t value : {problem.batch, problem.groups, problem.src_channels_per_group(),
-                                problem.dst_channels_per_group(), int64_t{problem.channels_last()}})
-        text += std::to_string(value) + ", ";
-    for (const Extents& values :
-         {problem.src, problem.dst(), problem.kernel, problem.stride, problem.padding, problem.dilation})
-        text += list(values);
-    return text + "};\n";
-}
-
 /// What a program needs to know of a problem and its kernel.
 struct Case {
     KernelRequest request;
@@ -108,8 +93,8 @@ struct Case {
 std::string case_source(const Problem& problem, const Case& one, const std::string& number) {
     const KernelRequest& request = one.request;
     const std::string entry = request.entry + "_" + number;
-    return "namespace case_" + number + " {\n" + request.prelude + given_source(problem) + one.constants + "#define " +
-           request.entry + "(...) " + entry + "(__VA_ARGS__)\n#define KERNEL_ENTRY " + entry +
+    return "namespace case_" + number + " {\n" + request.prelude + testing::given_source(problem) + one.constants +
+           "#define " + request.entry + "(...) " + entry + "(__VA_ARGS__)\n#define KERNEL_ENTRY " + entry +
            "\n#define KERNEL_ARGUMENTS " + one.type + "\n#include \"" + request.file + "\"\n#include \"" + one.file +
            "\"\n#undef " + request.entry + "\n#undef KERNEL_ENTRY\n#undef KERNEL_ARGUMENTS\n}\n";
 }

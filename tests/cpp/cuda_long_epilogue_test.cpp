@@ -47,16 +47,16 @@ TEST(LongEpilogueEmulated, IsExactOnIntegers) {
         {"n1 ci16 co24 3x4x6 k3 p1 bf16 ndhwc", Engine::wgmma, Form::gathered, true},
         {"n1 ci8 co8 2x4x5 k3 s2x1x1 p1 tf32", Engine::mma, Form::streamed, true},
     };
+    testing::EmulatedTilings emulated;
     for (const auto& [line, engine, form, saves] : cases) {
         const Problem problem = Problem::parse(line);
         const Tiling tiling = best_tilings(problem, testing::small_hopper(), engine, form, 1).front();
         const std::string source =
             kernel_request(problem, tiling.tables, tiling.config, epilogue, {true, saves}).prelude;
         EXPECT_NE(source.find("kCallsEpilogue = true"), std::string::npos) << line;
-        const testing::EmulatedTiling emulated(problem, tiling, saves, epilogue);
-        ASSERT_TRUE(emulated.compile()) << line;
-        EXPECT_TRUE(emulated.execute()) << line << ": " << tiling.name();
+        emulated.add(problem, tiling, "a long epilogue", saves, epilogue);
     }
+    emulated.expect_exact();
 }
 
 } // namespace

@@ -30,32 +30,6 @@ struct Products {
     bool long_src; ///< whether src has more bits than tf32, else grad_dst, where fp32 is split
 };
 
-inline std::string list(const Extents& values) {
-    return "{" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " + std::to_string(values[2]) +
-           "}, ";
-}
-
-/// check::Given of tests/emulator/definition.hpp. Steps that are never taken may be too large for it.
-inline std::string given_source(const Problem& problem) {
-    std::string text = "constexpr check::Given kGiven = {";
-    for (const int64_t value : {problem.batch, problem.groups, problem.src_channels_per_group(),
-                                problem.dst_channels_per_group(), int64_t{problem.channels_last()}})
-        text += std::to_string(value) + ", ";
-    for (const Extents& values : {problem.src, problem.dst(), problem.kernel, cuda::reduction_stride(problem),
-                                  problem.padding, cuda::reduction_dilation(problem)})
-        text += list(values);
-    return text + "};\n";
-}
-
-/// A kernel in a namespace of its own. Its entry, which has none, gets the case's number.
-inline std::string kernel_source(const char* space, const cuda::KernelRequest& request, const char* macro,
-                                 const std::string& number) {
-    const std::string entry = request.entry + "_" + number;
-    return std::string("namespace ") + space + " {\n" + request.prelude + "unsigned char shared[1];\n#define " +
-           request.entry + " " + entry + "\n#include \"" + request.file + "\"\n#undef " + request.entry +
-           "\n}\n#undef " + macro + "\n#define " + macro + " " + space + "::" + entry + "\n";
-}
-
 /// The case of a number, in a namespace of its own: is_exact() of tests/emulator/bwd_weight_case runs it.
 inline std::string case_source(const Problem& problem, const Products& products, cuda::Device device, size_t number) {
     device.multiprocessors = 1;
@@ -64,8 +38,9 @@ inline std::string case_source(const Problem& problem, const Products& products,
            "#undef __shared__\n#define __shared__ static\n" + // of a CTA at a time
            kernel_source("bias", cuda::reduction_bias_request(problem), "BIAS", digits) +
            kernel_source("add", cuda::add_splits_request(problem), "ADD_SPLITS", digits) +
-           "#undef __shared__\n#define __shared__\n" + given_source(problem) + products.arguments +
-           arguments_source(cuda::reduction_bias_arguments(problem, device), "kBiasArguments") +
+           "#undef __shared__\n#define __shared__\n" +
+           given_source(problem, cuda::reduction_stride(problem), cuda::reduction_dilation(problem)) +
+           products.arguments + arguments_source(cuda::reduction_bias_arguments(problem, device), "kBiasArguments") +
            arguments_source(cuda::reduction_split_sums(problem, products.splits, device), "kAddArguments") +
            constant("kSharedBytes", products.request.dynamic_shared_bytes) + constant("kItems", products.items) +
            constant("kBiasCtas", cuda::reduction_bias_ctas(problem, device)) +

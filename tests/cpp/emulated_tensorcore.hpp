@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/pack.hpp"
@@ -78,57 +81,89 @@ inline cuda::Device small_hopper() {
     return device;
 }
 
-/// A kernel of a tiling, and the one that packs its weights, with a bias. The epilogue adds a residual, if it has any
-/// step, and does nothing more.
-class EmulatedTiling {
+inline std::string list(const std::array<int64_t, 5>& values) {
+    std::string text;
+    for (const int64_t value : values) text += std::to_string(value) + ", ";
+    return "{" + text + "}";
+}
+
+/// What the library would launch.
+inline std::string launch_source(const Problem& problem, const cuda::tensorcore::Tiling& tiling) {
+    const auto& [tables, config] = tiling;
+    const cuda::tensorcore::MapShape shape = cuda::tensorcore::map_shape(problem, config);
+    const int64_t packed = cuda::tensorcore::packed_words(problem, tables, config);
+    const cuda::Dim3 grid = cuda::tensorcore::pack_grid(cuda::tensorcore::pack_parcel(problem, config, small_hopper()),
+                                                        packed, small_hopper());
+    return arguments_source(cuda::tensorcore::kernel_arguments(problem, tables, config)) +
+           "constexpr int64_t kMapExtents[] = " + list(shape.extents) +
+           ";\nconstexpr int64_t kMapStrides[] = " + list(shape.strides) +
+           ";\nconstexpr int64_t kMapBox[] = " + list(shape.box) +
+           ";\nconstexpr int64_t kMapSteps[] = " + list(shape.steps) +
+           ";\nconstexpr bool kMapRounds = " + (problem.math == MathMode::tf32 ? "true" : "false") + ";\n" +
+           constant("kMapSwizzle", shape.swizzle) + constant("kPackedBytes", packed * 4) +
+           constant("kPackGridX", grid.x) + constant("kPackGridY", grid.y) +
+           constant("kPackThreads", cuda::tensorcore::kPackThreads) + constant("kGrid", config.schedule.ctas);
+}
+
+/// Kernels of tilings, each with the one that packs its weights and with a bias: many in one program, since most of the
+/// time of one goes into headers.
+class EmulatedTilings {
 public:
-    EmulatedTiling(const Problem& problem, const cuda::tensorcore::Tiling& tiling, bool saves_preactivation = false,
-                   const Epilogue& epilogue = {})
-        : emulator_(problem) {
+    EmulatedTilings() { emulator_.allow_all_again({"schedule", "load", "multiply", "store", "finish/finish.cuh"}); }
+
+    /// The epilogue adds a residual, if it has any step, and does nothing more. `why` is for the reader.
+    void add(const Problem& problem, const cuda::tensorcore::Tiling& tiling, const std::string& why = "",
+             bool saves_preactivation = false, const Epilogue& epilogue = {}) {
+        if (count_ == kMostInProgram) expect_exact();
         const auto& [tables, config] = tiling;
-        const cuda::KernelRequest request =
+        const std::string number = std::to_string(count_++);
+        cuda::KernelRequest request =
             cuda::tensorcore::kernel_request(problem, tables, config, epilogue, {true, saves_preactivation});
+        request.prelude = host_prelude(request.prelude, problem);
         const auto parcel = cuda::tensorcore::pack_parcel(problem, config, small_hopper());
-        emulator_.write("prelude.hpp", host_prelude(request.prelude, problem));
-        emulator_.write("kernel.hpp",
-                        "#include \"" + request.file + "\"\n#define KERNEL_ENTRY " + request.entry + "\n");
         const cuda::KernelRequest pack = cuda::tensorcore::pack_request(problem, tables, config, parcel);
-        emulator_.write("pack_prelude.hpp", pack.prelude);
-        emulator_.write("launch.hpp", launch_source(problem, tiling) +
-                                          constant("kSharedBytes", request.dynamic_shared_bytes) +
-                                          constant("kPackSharedBytes", pack.dynamic_shared_bytes));
+        sources_ += "namespace case_" + number + " {\n#include \"again.hpp\"\n" +
+                    kernel_source("packing", pack, "PACK", number) + "#include \"again.hpp\"\n" +
+                    kernel_source("products", request, "PRODUCTS", number) + given_source(problem) +
+                    launch_source(problem, tiling) + constant("kSharedBytes", request.dynamic_shared_bytes) +
+                    constant("kPackSharedBytes", pack.dynamic_shared_bytes) +
+                    "#include \"tensorcore_case/is_exact.hpp\"\n}\n";
+        calls_ += "    std::printf(\"%s\\n\", R\"(" + problem.str() + ": " + why + "; " + tiling.name() +
+                  ")\");\n    std::fflush(stdout);\n    if (!case_" + number +
+                  "::is_exact()) wrong += std::printf(\"is wrong\\n\");\n";
     }
 
-    bool compile() const { return emulator_.compile("tensorcore.cpp pack.cpp"); }
-    bool execute() const { return emulator_.execute(); }
+    void expect_exact() {
+        emulator_.write("cases.cpp", "#include \"tensorcore.hpp\"\n" + sources_ + "int main() {\n    int wrong = 0;\n" +
+                                         calls_ + "    return wrong == 0 ? 0 : 1;\n}\n");
+        count_ = 0;
+        sources_ = calls_ = "";
+        ASSERT_TRUE(emulator_.compile("cases.cpp"));
+        EXPECT_TRUE(emulator_.execute()) << "a problem above is wrong, or the last one broke a rule";
+    }
 
 private:
-    static std::string list(const std::array<int64_t, 5>& values) {
-        std::string text;
-        for (const int64_t value : values) text += std::to_string(value) + ", ";
-        return "{" + text + "}";
-    }
-
-    /// What the library would launch.
-    static std::string launch_source(const Problem& problem, const cuda::tensorcore::Tiling& tiling) {
-        const auto& [tables, config] = tiling;
-        const cuda::tensorcore::MapShape shape = cuda::tensorcore::map_shape(problem, config);
-        const int64_t packed = cuda::tensorcore::packed_words(problem, tables, config);
-        const cuda::Dim3 grid = cuda::tensorcore::pack_grid(
-            cuda::tensorcore::pack_parcel(problem, config, small_hopper()), packed, small_hopper());
-        return arguments_source(cuda::tensorcore::kernel_arguments(problem, tables, config)) +
-               "constexpr int64_t kMapExtents[] = " + list(shape.extents) +
-               ";\nconstexpr int64_t kMapStrides[] = " + list(shape.strides) +
-               ";\nconstexpr int64_t kMapBox[] = " + list(shape.box) +
-               ";\nconstexpr int64_t kMapSteps[] = " + list(shape.steps) +
-               ";\nconstexpr bool kMapRounds = " + (problem.math == MathMode::tf32 ? "true" : "false") + ";\n" +
-               constant("kMapSwizzle", shape.swizzle) + constant("kPackedBytes", packed * 4) +
-               constant("kPackGridX", grid.x) + constant("kPackGridY", grid.y) +
-               constant("kPackThreads", cuda::tensorcore::kPackThreads) + constant("kGrid", config.schedule.ctas);
-    }
+    static constexpr int kMostInProgram = 16;
 
     Emulator emulator_;
+    int count_ = 0;
+    std::string sources_, calls_;
 };
+
+constexpr size_t kCasesOfProgram = 6; ///< few enough for several processes
+
+/// How many programs run a list of cases: the number of one is the parameter of a test.
+template <typename Case, size_t kCount>
+constexpr size_t programs(const Case (&)[kCount]) {
+    return (kCount + kCasesOfProgram - 1) / kCasesOfProgram;
+}
+
+/// The cases of a program.
+template <typename Case, size_t kCount>
+std::vector<Case> program(const Case (&cases)[kCount], size_t number) {
+    const size_t begin = number * kCasesOfProgram;
+    return {cases + begin, cases + std::min(begin + kCasesOfProgram, kCount)};
+}
 
 /// The best config for given tables.
 inline cuda::tensorcore::Tiling best_for(const Problem& problem, const cuda::tensorcore::TapTables& tables,

@@ -1,5 +1,6 @@
 #include "device.hpp"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <deque>
@@ -44,9 +45,10 @@ private:
 
 struct Fiber {
     static constexpr size_t kStackBytes = 256 << 10;
-    ucontext_t context;
+    ucontext_t first; // where it begins, on its stack
+    jmp_buf next;     // where it goes on
     std::unique_ptr<char[]> stack{new char[kStackBytes]};
-    bool done = false;
+    bool begun = false, done = false;
     int registers = 0;
     std::shared_ptr<int> open_copies = std::make_shared<int>(0); // of a group, that are not done
     std::deque<std::shared_ptr<int>> copies;
@@ -82,7 +84,7 @@ struct Barrier {
     }
 };
 
-ucontext_t scheduler;
+jmp_buf scheduler;
 Fiber* running;
 void (*entry)();
 int64_t events;
@@ -113,11 +115,21 @@ void require_registers(int registers) {
     require(registers % 8 == 0 && registers >= 24 && registers <= 256, "setmaxnreg has %d registers", registers);
 }
 
+/// Runs a fiber until it yields or ends. Unlike swapcontext, _setjmp and _longjmp leave the mask of signals alone,
+/// which takes two system calls.
+void resume(Fiber& fiber) {
+    running = &fiber;
+    if (_setjmp(scheduler) != 0) return;
+    if (fiber.begun) _longjmp(fiber.next, 1);
+    fiber.begun = true;
+    setcontext(&fiber.first);
+}
+
 void begin() {
     entry();
     running->done = true;
     progress();
-    swapcontext(&running->context, &scheduler);
+    _longjmp(scheduler, 1);
 }
 
 } // namespace
@@ -127,8 +139,7 @@ void progress() {
 }
 
 void yield() {
-    Fiber* const self = running;
-    swapcontext(&self->context, &scheduler);
+    if (_setjmp(running->next) == 0) _longjmp(scheduler, 1);
 }
 
 void later(Work work) {
@@ -269,11 +280,11 @@ void run_cta(int block, int threads, void (*thread)()) {
     std::vector<int64_t> stalled_until(static_cast<size_t>((threads + 31) / 32), 0); // warps, in rounds
     for (Fiber& fiber : fibers) {
         fiber.registers = kRegisters / threads / 8 * 8;
-        getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = fiber.stack.get();
-        fiber.context.uc_stack.ss_size = Fiber::kStackBytes;
-        fiber.context.uc_link = nullptr;
-        makecontext(&fiber.context, begin, 0);
+        getcontext(&fiber.first);
+        fiber.first.uc_stack.ss_sp = fiber.stack.get();
+        fiber.first.uc_stack.ss_size = Fiber::kStackBytes;
+        fiber.first.uc_link = nullptr;
+        makecontext(&fiber.first, begin, 0);
     }
     for (bool left = true; left;) {
         const int64_t before = events;
@@ -290,9 +301,8 @@ void run_cta(int block, int threads, void (*thread)()) {
                 stalled = true;
                 continue;
             }
-            running = &fiber;
             threadIdx = {i, 0, 0};
-            swapcontext(&scheduler, &fiber.context);
+            resume(fiber);
         }
         if (left && !stalled && events == before && due.empty()) {
             std::printf("all threads wait for one another\n");

@@ -45,8 +45,7 @@ void require_fenced(uint32_t address, size_t bytes, const char* who) {
 
 } // namespace
 
-void require(bool holds, const char* message, ...) {
-    if (holds) return;
+void end(const char* message, ...) {
     std::printf("thread %d of CTA %d: ", threadIdx.x, blockIdx.x);
     va_list values;
     va_start(values, message);

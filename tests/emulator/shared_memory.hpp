@@ -11,8 +11,14 @@ namespace emulator {
 
 constexpr int kSharedBytes = 227 << 10; ///< that a CTA may have on compute capability 9.0
 
-/// Ends the process with the message, as printf prints it, unless the rule holds.
-void require(bool holds, const char* message, ...);
+/// Ends the process with the message, as printf prints it.
+[[noreturn]] void end(const char* message, ...);
+
+/// Does so unless the rule holds.
+template <typename... Values>
+void require(bool holds, const char* message, Values... values) {
+    if (!holds) end(message, values...);
+}
 
 /// For the CTAs that follow: how much shared memory they are launched with.
 void set_shared_bytes(int64_t bytes);

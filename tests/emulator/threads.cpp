@@ -1,4 +1,4 @@
-// A kernel whose threads work by themselves, as tensorcore.cpp runs those for tensor cores. launch.hpp says which:
+// A kernel whose threads work by themselves, for the problem of problem.hpp. launch.hpp says which:
 // KERNEL_FILE, KERNEL_ENTRY, and KERNEL_ARGUMENTS, the type of what it takes beside Output.
 #include "device.hpp"
 
@@ -11,6 +11,7 @@
 #include KERNEL_FILE
 
 #include "check.hpp"
+#include "problem.hpp"
 
 namespace {
 KERNEL_ARGUMENTS the_args;
@@ -18,7 +19,7 @@ Output the_output;
 } // namespace
 
 int main() {
-    check::Tensors tensors;
+    check::Tensors<Storage> tensors(kGiven, kBwdData, kLong);
     std::memcpy(&the_args, kArguments, sizeof the_args);
     static_assert(sizeof the_args == sizeof kArguments);
     the_args.in = tensors.in.data();

@@ -16,10 +16,11 @@ inline uint16_t float_to_bf16(float value) {
     const uint32_t bits = bits_of(value);
     return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
+/// Compilers call a function to convert _Float16, which takes half of the time of many products.
 inline float f16_to_float(uint16_t bits) {
-    _Float16 value;
-    std::memcpy(&value, &bits, sizeof bits);
-    return static_cast<float>(value);
+    const uint32_t sign = (bits & 0x8000u) << 16, magnitude = (bits & 0x7FFFu) << 13;
+    if (magnitude >= 0x7C00u << 13) return __uint_as_float(sign | 0x7F800000 | magnitude); // infinite, or no number
+    return __uint_as_float(sign | magnitude) * 0x1p112f;                                   // what exponents differ by
 }
 inline uint16_t float_to_f16(float value) {
     const auto half = static_cast<_Float16>(value);
