@@ -57,10 +57,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sweep(const __grid_con
     __syncthreads();
     const Item item(args);
     if (threadIdx.x >= kConsumers * 128) {
-        ptx::give_registers<SweepThreads::kProducerRegisters>();
+        ptx::give_registers<kProducerRegisters>();
         produce(args, item, pipe, threadIdx.x - kConsumers * 128);
     } else {
-        ptx::take_registers<SweepThreads::kConsumerRegisters>();
+        ptx::take_registers<kConsumerRegisters>();
         Sums sums = {};
         consume(args, item, pipe, sums);
         store_sums(args, item, sums);

@@ -1,6 +1,8 @@
 #include "cuda/sweep/cost.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <initializer_list>
 
 #include "core/cuts.hpp"
 #include "cuda/reduction/candidates.hpp"
@@ -34,16 +36,7 @@ struct Staging {
         return as_double(cuts(places * sharers, SweepThreads::kProducers) * cuts(members, sharers) *
                          SweepThreads::kProducers / 32);
     }
-    double latency() const {
-        if (copies()) return kModel.staging.copy_latency;
-        // Of what is on its way: kLoadedRegisters of the kernel, where cells of NCDHW have 28 too. The fit has 16
-        // there.
-        const int64_t registers = by == Bring::cells ? 16 : 28;
-        const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / places, 1);
-        const int64_t batch = registers / (by == Bring::aligned_cells ? 4 : elements);
-        const int64_t rounds = cuts(places * sharers, SweepThreads::kProducers);
-        return as_double(rounds * cuts(cuts(members, sharers), batch)) * kModel.staging.load_latency;
-    }
+    double latency() const { return copies() ? kModel.staging.copy_latency : 0; }
     double instructions() const {
         double each = kModel.staging.member_instructions;
         if (by == Bring::words || by == Bring::cells || by == Bring::pieces)
@@ -113,13 +106,33 @@ Staging moved_staging(const Problem& problem, const SweepTile& tile) {
             tile.moved_channels};
 }
 
-/// Bytes of a slice that come from the L2 cache.
+/// Bytes of whole sectors that hold so many neighbours in memory.
+double sector_bytes(const Problem& problem, int64_t elements) {
+    constexpr int64_t kSector = 32;
+    return as_double(round_up(elements * bytes_per_element(problem.dtype), kSector));
+}
+
+/// Bytes that come from the L2 cache for rows of a tensor, of which a tile has some of all channels.
+double row_bytes(const Problem& problem, int64_t rows, int64_t columns, int64_t channels, int64_t all_channels) {
+    if (!problem.channels_last()) return as_double(rows * channels) * sector_bytes(problem, columns);
+    if (channels == all_channels) return as_double(rows) * sector_bytes(problem, columns * channels);
+    return as_double(rows * columns) * sector_bytes(problem, channels);
+}
+
+/// The same of a slice.
 double fetched_bytes(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
-    const int64_t fixed = int64_t{plane.tile_h} * plane.tile_w() * tile.fixed_channels;
-    const int64_t moved =
-        int64_t{plane.met_h()} * plane.met_w() * tile.moved_channels * sweep_depth(problem, tile).fresh();
-    return as_double((fixed + moved) * bytes_per_element(problem.dtype));
+    const SweepRoles roles = sweep_roles(problem, tile.moves_src);
+    const int64_t groups = problem.groups, fresh = sweep_depth(problem, tile).fresh();
+    return row_bytes(problem, plane.tile_h, plane.tile_w(), tile.fixed_channels, roles.fixed_channels * groups) +
+           row_bytes(problem, fresh * plane.met_h(), plane.met_w(), tile.moved_channels, roles.moved_channels * groups);
+}
+
+/// What takes so long by itself, side by side.
+double overlapped(std::initializer_list<double> clocks) {
+    double sum = 0;
+    for (const double each : clocks) sum += std::pow(each, kModel.overlap);
+    return std::pow(sum, 1 / kModel.overlap);
 }
 
 double kernel_clocks(const Problem& problem, const Device& device, const SweepTile& tile) {
@@ -140,19 +153,18 @@ double estimate(const Problem& problem, const Device& device, const SweepTile& t
 
 double sweep_slice_clocks(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
-    const int64_t fresh = sweep_depth(problem, tile).fresh();
+    const double fresh = as_double(sweep_depth(problem, tile).fresh());
     const Staging fixed = fixed_staging(problem, tile), moved = moved_staging(problem, tile);
     const double products = as_double(plane.steps() * tile.warpgroup_tiles() * (SweepThreads::kConsumers / 128));
     const double columns = as_double(tile.fixed_channels);
     const double tensor = products * std::max(columns * kModel.product_clocks, kModel.least_product_clocks);
     const double rounding = tile.copies ? products * kModel.rounding_clocks : 0;
-    const double operands = products * (64 + columns) * 32 / kModel.operand_bytes_per_clock + rounding;
-    const double shared = operands + fixed.shared_clocks() + as_double(fresh) * moved.shared_clocks();
-    const double instructions = fixed.instructions() + as_double(fresh) * moved.instructions();
-    const double latency = fixed.latency() + as_double(fresh) * moved.latency();
-    const double fetching = latency + fetched_bytes(problem, tile) / kModel.staging.fetched_bytes_per_clock;
-    return std::max({std::max(tensor, shared) + kModel.slice_clocks,
-                     instructions / kModel.staging.instructions_per_clock, fetching / as_double(tile.stages - 1)});
+    const double shared = rounding + fixed.shared_clocks() + fresh * moved.shared_clocks();
+    const double instructions = fixed.instructions() + fresh * moved.instructions();
+    const double fetching = fixed.latency() + fresh * moved.latency() +
+                            fetched_bytes(problem, tile) / kModel.staging.fetched_bytes_per_clock;
+    return kModel.slice_clocks + overlapped({tensor, shared, instructions / kModel.staging.instructions_per_clock,
+                                             fetching / as_double(tile.stages - 1)});
 }
 
 void choose_sweep_splits(const Problem& problem, const Device& device, SweepTile& tile) {

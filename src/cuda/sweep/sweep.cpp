@@ -119,6 +119,8 @@ KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
         .constant("kTileH", tile.height)
         .constant("kRowCells", tile.row_cells)
         .constant("kTiles", tile.warpgroup_tiles())
+        .constant("kConsumerRegisters", sweep_consumer_registers(tile))
+        .constant("kProducerRegisters", SweepThreads::kRegisters - sweep_consumer_registers(tile))
         .constant("kRoundLines", sweep_round(tile).lines)
         .constant("kRoundGroups", sweep_round(tile).groups)
         .constant("kStages", tile.stages)

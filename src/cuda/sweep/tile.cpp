@@ -8,6 +8,16 @@
 
 namespace tconv3d::cuda {
 
+namespace {
+
+/// Registers of a consumer for sums, for where rows begin, and for what is the same with every tile.
+int64_t kept_registers(const SweepTile& tile) {
+    constexpr int64_t kOthers = 22;
+    return tile.warpgroup_tiles() * (tile.fixed_channels / 2 + 2) + kOthers;
+}
+
+} // namespace
+
 std::string SweepTile::str() const {
     return std::to_string(fixed_channels) + (moves_src ? " dst x " : " src x ") + std::to_string(moved_channels) +
            (moves_src ? " src channels x " : " dst channels x ") + tconv3d::str(taps) + " taps, " +
@@ -40,9 +50,15 @@ int64_t sweep_line_steps(const SweepTile& tile) {
 }
 
 int64_t sweep_row_registers(const SweepTile& tile) {
-    constexpr int64_t kOthers = 22; // beside sums, rows on their way and where rows begin
-    const int64_t tiles = tile.warpgroup_tiles();
-    return SweepThreads::kConsumerRegisters - tiles * (tile.fixed_channels / 2) - 2 * tiles - kOthers;
+    return SweepThreads::kMostConsumerRegisters - kept_registers(tile);
+}
+
+int64_t sweep_consumer_registers(const SweepTile& tile) {
+    constexpr int64_t kLeast = 128, kSpare = 8; // threads begin with 128, and producers need no more
+    const SweepRound round = sweep_round(tile);
+    const int64_t products = round.lines * sweep_line_steps(tile) * tile.warpgroup_tiles();
+    const int64_t needed = round_up(kept_registers(tile) + 2 * 4 * cuts(products, round.groups) + kSpare, 8);
+    return std::clamp(needed, kLeast, int64_t{SweepThreads::kMostConsumerRegisters});
 }
 
 SweepRound sweep_round(const SweepTile& tile) {

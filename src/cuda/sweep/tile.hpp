@@ -55,8 +55,10 @@ SweepRound sweep_round(const SweepTile& tile);
 int64_t sweep_lines(const SweepTile& tile);
 int64_t sweep_line_steps(const SweepTile& tile);
 
-/// Registers of a consumer for what is not sums: rows on their way to a product.
+/// Registers that a consumer may have for rows on their way to a product.
 int64_t sweep_row_registers(const SweepTile& tile);
+/// Registers that it gets. Producers get the others, to have more loads under way.
+int64_t sweep_consumer_registers(const SweepTile& tile);
 
 SweepPlane sweep_plane(const Problem& problem, const SweepTile& tile);
 SweepDepth sweep_depth(const Problem& problem, const SweepTile& tile);

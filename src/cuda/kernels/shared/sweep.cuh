@@ -119,10 +119,10 @@ struct SweepDepth {
     constexpr int slots(int stages) const { return met() + fresh() * (stages - 1); }
 };
 
-/// Threads of a CTA by role, and registers of each: a multiprocessor has 512 for each lane of its four schedulers.
+/// Threads of a CTA by role. A consumer and a producer share the registers that two threads begin with.
 struct SweepThreads {
-    static constexpr int kConsumers = 256, kConsumerRegisters = 208;
-    static constexpr int kProducers = 256, kProducerRegisters = 48;
+    static constexpr int kConsumers = 256, kProducers = 256;
+    static constexpr int kRegisters = 256, kMostConsumerRegisters = 208;
 };
 
 struct SweepArguments {

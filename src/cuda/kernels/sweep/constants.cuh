@@ -13,7 +13,10 @@ constexpr int kConsumers = SweepThreads::kConsumers / 128; // warpgroups
 constexpr int kProducers = SweepThreads::kProducers;
 constexpr int kThreads = SweepThreads::kConsumers + kProducers;
 
-constexpr int kLoadedRegisters = kChannelsLast ? 16 : 28; // of a producer, for what is on its way
+// Registers of a producer for what it loads before its first store. More than 64 hide no more.
+constexpr int kAddressRegisters = kChannelsLast ? 32 : 20;
+constexpr int kLoadedRegisters =
+    kProducerRegisters - kAddressRegisters < 64 ? kProducerRegisters - kAddressRegisters : 64;
 
 constexpr SweepPlane kPlane = {kTileH,      kRowCells,   kMovedStrideH, kMovedStrideW, kDilationH,  kDilationW,
                                kBlockTapsH, kBlockTapsW, kElementBytes, kMovedChunks,  kFixedChunks};
