@@ -66,15 +66,23 @@ TEST_F(TensorCoreCompile, GatheredTakesTheBaselines) {
     expect_all_compile(problems, Engine::wgmma, Form::gathered, sampled_every() > 1 ? 13 : 1);
 }
 
+/// The baselines in a direction.
+std::vector<Problem> baselines(Direction direction) {
+    std::vector<Problem> problems = testing::read_problems("baselines.txt");
+    for (Problem& problem : problems) problem.direction = direction;
+    return problems;
+}
+
 /// All kernels of a layer, though only the first one is taken.
 TEST_F(TensorCoreCompile, AnySizeTakesTheBaselines) {
     size_t at = 0;
-    const size_t step = sampled_every() > 1 ? 131 : 1;
+    const size_t step = sampled_every() > 1 ? 262 : 1;
     for (const Engine engine : {Engine::wgmma, Engine::mma})
-        for (const Problem& problem : taken(testing::read_problems("baselines.txt"), engine, Form::streamed))
-            for (const Tiling& tiling : any_size_tilings(problem, device_for(engine), engine))
-                if (at++ % step == 0) expect_compiles(problem, engine, tiling, at % 2 == 0);
-    EXPECT_GT(at, 800u);
+        for (const Direction direction : {Direction::fwd, Direction::bwd_data})
+            for (const Problem& problem : taken(baselines(direction), engine, Form::streamed))
+                for (const Tiling& tiling : any_size_tilings(problem, device_for(engine), engine))
+                    if (at++ % step == 0) expect_compiles(problem, engine, tiling, at % 2 == 0);
+    EXPECT_GT(at, 1600u);
 }
 
 TEST_F(TensorCoreCompile, StreamedTakesTheProblemFile) {

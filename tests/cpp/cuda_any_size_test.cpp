@@ -47,7 +47,8 @@ double specialised_microseconds(const Problem& problem) {
 
 class AnySize : public ::testing::TestWithParam<ModeAndLayout> {};
 
-/// By the estimates, of which those of stores that have not been timed are guesses.
+/// By the estimates. Kernels for one size lay out odd rows of NCDHW with all distances known, which is worth more than
+/// in channels_last_3d, where TMA does it.
 TEST_P(AnySize, FewKernelsServeALayerAndLoseLittle) {
     constexpr int kDraws = 30;
     double losses = 0;
@@ -69,7 +70,8 @@ TEST_P(AnySize, FewKernelsServeALayerAndLoseLittle) {
         EXPECT_GE(kernels.size(), 1u) << layer.str();
     }
     EXPECT_GE(counted, 9 * kDraws) << "most sizes have a kernel";
-    EXPECT_LE(std::exp(losses / counted), 1.05) << "estimated time over that of kernels made for the size";
+    EXPECT_LE(std::exp(losses / counted), GetParam().layout == Layout::ndhwc ? 1.05 : 1.15)
+        << "estimated time over that of kernels made for the size";
 }
 
 /// A kernel that adds to the sums of splits differs from one that has none.

@@ -59,8 +59,9 @@ void add_registers(Prelude& prelude, const TapTables& tables, const Config& conf
     const bool rearranges = config.input.source != Source::swizzled;
     int64_t consumer = rearranges && accumulators <= 160 ? 224 : 232;
     if (config.input.loads_by_addresses(config.sizes)) consumer = accumulators <= 140 ? 208 : 224;
+    if (config.input.source == Source::ranges) consumer = accumulators <= 144 ? 208 : 224;
     if (config.gathered()) consumer = accumulators <= 120 ? 208 : rearranges ? 216 : 224;
-    if (four) consumer = 200;
+    if (four) consumer = config.any_size() ? 184 : 200;         // warps that rearrange have the tile in registers too
     const int64_t producers = config.has_rearrangers() ? 2 : 1; // warpgroups
     prelude.constant("kConsumerRegisters", consumer)
         .constant("kProducerRegisters", (all - storer - kConsumers * consumer) / producers)

@@ -81,10 +81,10 @@ bool takes_whole_planes(const Config& config, const Problem& problem, const TapT
 }
 
 /// Whole rows whose length is no multiple of 16 bytes: those of a tile are contiguous in each channel. Ranges count
-/// images, not slices. In fwd, where this has not been timed yet, only kernels for any size take them.
+/// images, not slices.
 bool takes_ranges(const Config& config, const Problem& problem, const TapTables& tables) {
-    return (config.any_size() || !is_fwd(problem)) && config.engine == Engine::wgmma && !problem.channels_last() &&
-           config.input.source == Source::global && config.tile.slices == 1 && config.tile.w >= tables.q_count[2];
+    return config.engine == Engine::wgmma && !problem.channels_last() && config.input.source == Source::global &&
+           config.tile.slices == 1 && config.tile.w >= tables.q_count[2];
 }
 
 /// Shared memory for where the elements of a stage belong, if warps take them apart one by one.

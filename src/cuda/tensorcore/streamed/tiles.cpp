@@ -28,11 +28,16 @@ int64_t most_accumulators(const Problem& problem, const TapTables& tables, const
     if (config.engine == Engine::mma) return split ? 56 - 16 * m_tiles : 84 - 14 * m_tiles;
     if (split) return config.has_rearrangers() ? 72 : 88;
     if (tables.plane.taps() > 32) return config.has_rearrangers() ? 108 : 140;
-    const int64_t addresses = (tables.plane.products() > 24 ? 16 : 0) + (problem.channels_last() ? 12 : 0) +
-                              (config.input.loads_by_addresses(config.sizes) ? 16 : 0);
+    int64_t addresses = (tables.plane.products() > 24 ? 16 : 0) + (problem.channels_last() ? 12 : 0);
+    if (config.input.loads_by_addresses(config.sizes)) {
+        addresses += 16;
+    } else if (config.input.source == Source::ranges) {
+        addresses += 24;
+    }
     // Many biases are not loaded before they are needed.
     const int64_t biases = config.tile.channels >= 32 ? 4 : config.tile.channels / 4;
-    return 204 - 4 * m_tiles - biases - addresses - (config.has_rearrangers() ? 32 : 0);
+    const int64_t rearrangers = !config.has_rearrangers() ? 0 : config.any_size() ? 48 : 32;
+    return 204 - 4 * m_tiles - biases - addresses - rearrangers;
 }
 
 Store choose_store(const Problem& problem) {
