@@ -9,6 +9,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,8 @@ def test_doctor_goes_on() -> None:
     [
         (("explain", PROBLEM, "--device", "cuda"), "no CUDA GPU"),
         (("bench", "--device", "cuda"), "no CUDA GPU"),
+        (("bench", "--alone"), "--alone is for --device cuda"),
+        (("bench", "--device", "cuda", "--alone", "--plot", "x.png"), "which --alone does not time"),
         (("precompile", PROBLEM), "no CUDA GPU"),
         (("tune", PROBLEM), "no CUDA GPU"),
         (("tune", PROBLEM, "--record", "times.jsonl"), "no CUDA GPU"),
@@ -165,25 +168,46 @@ def test_calls_on_the_cpu_do_not_ask(asked_anew: None) -> None:
     assert not _library._cuda_asked
 
 
-def test_a_benchmark_that_is_stopped_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def worker(work: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        if "ceilings" in work:
-            yield {"bf16": {"matmul_gflops": 1e6, "copy_gbytes": 1e3}}
-            return
-        for index, problem in enumerate(work["problems"]):
-            if work["side"] == "tconv3d" and index == 1:
-                raise KeyboardInterrupt
-            yield {"problem": problem, "ms": 1.0, "error": 0.0, "agrees": True}
-
+@pytest.fixture
+def bench_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Namespace:
+    """Of a benchmark on a GPU that is not there, which writes the names of its rows and their sides."""
     monkeypatch.setattr(bench_cuda, "require_gpu", lambda: None)
-    monkeypatch.setattr(bench_cuda, "_worker", worker)
     monkeypatch.setattr(bench_cuda, "summary", lambda rows, rates: "")
-    monkeypatch.setattr(bench_cuda, "results", lambda rows, rates: {"rows": [row.name for row in rows]})
-    cases = [NamedProblem(name, Problem.parse(f"{PROBLEM} {name}"), "") for name in ("bf16", "bf16 d2")]
-    options = Namespace(dtype=["bf16"], seconds=0.1, repeats=1, seed=0, plot=None)
-    options.json = tmp_path / "results.json"
-    assert bench_cuda.run(options, cases) == 1
-    assert json.loads(options.json.read_text()) == {"rows": ["bf16"]}
+    monkeypatch.setattr(bench_cuda, "results", lambda rows, rates: {row.name: list(row.sides) for row in rows})
+    return Namespace(
+        dtype=["bf16"], seconds=0.1, repeats=1, seed=0, plot=None, alone=False, json=tmp_path / "results.json"
+    )
+
+
+BENCH_CASES = [NamedProblem(name, Problem.parse(f"{PROBLEM} {name}"), "") for name in ("bf16", "bf16 d2")]
+BENCH_SIDES = ["default", "tuned ncdhw", "tuned ndhwc", "tconv3d"]
+
+
+def bench_worker(work: dict[str, Any], stopped_at: int | None = None) -> Iterator[dict[str, Any]]:
+    if "ceilings" in work:
+        yield {"bf16": {"matmul_gflops": 1e6, "copy_gbytes": 1e3}}
+        return
+    for index, problem in enumerate(work["problems"]):
+        if work["side"] == "tconv3d" and index == stopped_at:
+            raise KeyboardInterrupt
+        yield {"problem": problem, "ms": 1.0, "error": 0.0, "agrees": True}
+
+
+def test_a_benchmark_that_is_stopped_keeps_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, bench_options: Namespace
+) -> None:
+    monkeypatch.setattr(bench_cuda, "_worker", partial(bench_worker, stopped_at=1))
+    assert bench_cuda.run(bench_options, BENCH_CASES) == 1
+    assert json.loads(bench_options.json.read_text()) == {"bf16": BENCH_SIDES}
+
+
+def test_a_benchmark_of_tconv3d_alone_times_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, bench_options: Namespace
+) -> None:
+    monkeypatch.setattr(bench_cuda, "_worker", bench_worker)
+    bench_options.alone = True
+    assert bench_cuda.run(bench_options, BENCH_CASES) == 0
+    assert json.loads(bench_options.json.read_text()) == {"bf16": ["tconv3d"], "bf16 d2": ["tconv3d"]}
 
 
 @pytest.fixture
