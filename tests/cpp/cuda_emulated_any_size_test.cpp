@@ -29,6 +29,7 @@ constexpr Case kCases[] = {
     {"n1 ci16 co8 3x5x16 k3 p1 bf16", Engine::wgmma, Form::streamed, Source::rows, Store::quads, "rows of 16 bits"},
     {"n1 ci40 co8 2x6x40 k3x3x5 f16", Engine::wgmma, Form::streamed, Source::rows, Store::quads, "several k steps"},
     {"n2 ci16 co8 3x3x16 k3 bf16", Engine::wgmma, Form::streamed, Source::rows, Store::pairs, "two voxels at once"},
+    {"n1 ci16 co8 2x2x248 k1x1x3 p0x0x1 f16", Engine::wgmma, Form::streamed, Source::rows, Store::quads, "long rows"},
     {"n2 ci9 co8 3x5x7 k3 p1 tf32", Engine::wgmma, Form::streamed, Source::ranges, Store::voxels, "odd rows"},
     {"n1 ci24 co20 3x5x9 k5x3x4 s2 p1 bf16", Engine::wgmma, Form::streamed, Source::ranges, Store::voxels,
      "odd rows of 16 bits, two phases"},

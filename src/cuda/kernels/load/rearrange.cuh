@@ -66,6 +66,22 @@ __device__ __forceinline__ int raw_row_position(const Geometry& geometry, int ro
     return row / rows * geometry.image_pitch() + h.place * (kInPlanesW * kInPlanePitch) + h.position * geometry.pitch();
 }
 
+/// By bits, the eights of a raw row in which an element has a position: the same for all rows of a work item.
+__device__ __forceinline__ uint64_t eights_with_position(const Geometry& geometry, int element, int shift) {
+    const int count = (geometry.pitch() + 7 - element + shift) / 8;
+    return ((uint64_t{1} << count) - 1) & ~static_cast<uint64_t>(element < shift);
+}
+
+/// Stores an element of each of the eights that these matrices hold, where its bit is set.
+template <int kLoads>
+__device__ __forceinline__ void store_eights(const uint32_t (&words)[kLoads][4], uint32_t bits, uint32_t to) {
+#pragma unroll
+    for (int i = 0; i < 4 * kLoads; ++i) {
+        const int eight = i / kSteps, plane = i % kSteps;
+        if (bits >> eight & 1) ptx::store_shared(to + plane * kPlaneBytes + eight * (8 * 16), words[i / 4][i % 4]);
+    }
+}
+
 /// Planes of 16-bit elements. Eight elements of eight channels are a matrix, whose columns are rows of core matrices:
 /// ldmatrix transposes it. Each warp takes half of the channels, four matrices with a load, many loads before the first
 /// store. With more than two warps, each pair takes some of the rows, or some of the loads of rows that are planes.
@@ -86,6 +102,8 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
     const int shift = raw_shift(walk.item()), lane = thread % 32, plane = thread / 32 % 2 * kSteps;
     const int pair = kPairs == 1 ? 0 : thread / 64;
     const int first = kSharesLoads ? 0 : pair, first_load = kSharesLoads ? pair * kLoadsAtOnce : 0;
+    constexpr bool kByBits = kAnySize && !kDeinterleaves; // what else would be computed for each store
+    const uint64_t eights = kByBits ? eights_with_position(geometry, lane / 4, shift) : 0;
     uint32_t from = raw + ((plane * 8 + lane % (8 * kSteps)) * raw_pitch + lane / (8 * kSteps) * 8) * 2;
     from += first * (kStageChannels * raw_pitch * 2);
     to += plane * kPlaneBytes + lane % 4 * 4;
@@ -100,6 +118,12 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
 #pragma unroll
             for (int i = 0; i < kLoadsAtOnce; ++i)
                 if (begin + i < loads) ptx::load_matrices_transposed(words[i], from + (begin + i) * kEightsAtOnce * 16);
+            if constexpr (kByBits) {
+                const auto bits = static_cast<uint32_t>(eights >> (begin * kEightsAtOnce));
+                const int position = begins + begin * (kEightsAtOnce * 8) + lane / 4 - shift;
+                store_eights(words, begins >= 0 ? bits : 0, to + position * 16);
+                continue;
+            }
 #pragma unroll
             for (int i = 0; i < 4 * kLoadsAtOnce; ++i) {
                 const int eight = (begin + i / 4) * kEightsAtOnce + i % 4 / kSteps;
