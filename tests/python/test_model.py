@@ -8,6 +8,7 @@ import pytest
 
 from tconv3d import _library
 from test_cli import fail, run_apart, succeed
+from test_docs import load_tool
 
 PROBLEM = "n1 ci2 co3 4x5x6 k2 s2 f64"
 NVRTC = _library.cuda_machine()["nvrtc"]
@@ -83,3 +84,15 @@ def test_kernels_that_cannot_be_kept_are_an_error() -> None:
         ({"TCONV3D_CACHE_DIR": "/proc/no/such/folder"}, "2 of 2 kernels could not be kept: /proc/no/such/folder"),
     ):
         assert mentions in fail("precompile", PROBLEM, "--gpu", "h200", **environment)
+
+
+@needs_nvrtc
+def test_kernels_of_the_gpus_tests_are_compiled_ahead() -> None:
+    """What an implementation does not take is no error. Large problems are compiled in the one that is chosen."""
+    tool = load_tool("precompile-tests")
+    large = set(tool.all_work(["fwd", "bwd_weight"], "^net_vnet$"))
+    assert {implementation for _, implementation in large} == {""}
+    assert not any("bwd_weight" in text for text, _ in large)
+    (text,) = {text for text, _ in tool.all_work(["bwd_data"], "^one_voxel$")}
+    assert tool.compile_for("h200", (text, "direct"))
+    assert not tool.compile_for("h200", (text, "sweep")), "that is for bwd_weight"
