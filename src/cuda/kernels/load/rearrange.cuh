@@ -102,7 +102,7 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
     const int shift = raw_shift(walk.item()), lane = thread % 32, plane = thread / 32 % 2 * kSteps;
     const int pair = kPairs == 1 ? 0 : thread / 64;
     const int first = kSharesLoads ? 0 : pair, first_load = kSharesLoads ? pair * kLoadsAtOnce : 0;
-    constexpr bool kByBits = kAnySize && !kDeinterleaves; // what else would be computed for each store
+    constexpr bool kByBits = kAnySize && !kDeinterleaves; // else each store finds out whether there is a position
     const uint64_t eights = kByBits ? eights_with_position(geometry, lane / 4, shift) : 0;
     uint32_t from = raw + ((plane * 8 + lane % (8 * kSteps)) * raw_pitch + lane / (8 * kSteps) * 8) * 2;
     from += first * (kStageChannels * raw_pitch * 2);
