@@ -35,14 +35,14 @@ class _Case(NamedTuple):
     pytorch: Callable[[Tensor], Tensor]
 
 
-def _cases() -> dict[str, _Case]:
+def _cases(device: str) -> dict[str, _Case]:
     """A module by itself, with an activation, and with a tensor in its epilogue."""
     arguments: tuple[Any, ...] = (CHANNELS, CHANNELS, 2, 2)
-    theirs, scale = nn.ConvTranspose3d(*arguments), torch.ones(CHANNELS)
+    theirs, scale = nn.ConvTranspose3d(*arguments).to(device), torch.ones(CHANNELS, device=device)
     planes = scale.view(-1, 1, 1, 1)
 
     def ours(epilogue: Any = None) -> nn.Module:
-        return tconv3d.ConvTranspose3d(*arguments, epilogue=epilogue)
+        return tconv3d.ConvTranspose3d(*arguments, epilogue=epilogue).to(device)
 
     return {
         "plain": _Case(ours(), theirs),
@@ -53,10 +53,10 @@ def _cases() -> dict[str, _Case]:
     }
 
 
-def times(grad: bool, rounds: int) -> dict[str, Times]:
+def times(grad: bool, rounds: int, device: str = "cpu") -> dict[str, Times]:
     """By the names of the cases. All calls take turns, a few each, and the least time of all rounds counts, so that
     other work on the machine disturbs all alike or none."""
-    src, cases = torch.randn(1, CHANNELS, EDGE, EDGE, EDGE), _cases()
+    src, cases = torch.randn(1, CHANNELS, EDGE, EDGE, EDGE, device=device), _cases(device)
     calls = [call for case in cases.values() for call in case]
     least = dict.fromkeys(calls, float("inf"))
     threads = torch.get_num_threads()
@@ -73,6 +73,9 @@ def times(grad: bool, rounds: int) -> dict[str, Times]:
 
 
 def _microseconds(call: Callable[[Tensor], Tensor], src: Tensor) -> float:
+    """What a GPU still has to do when the calls have returned is no part of it."""
+    if src.is_cuda:
+        torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(CALLS):
         call(src)
