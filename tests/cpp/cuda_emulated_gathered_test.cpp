@@ -58,6 +58,8 @@ constexpr Case kCases[] = {
     {"n1 ci16 co72 3x5x7 k3 bf16 ndhwc", "channels last"},
     {"n2 ci8 co22 3x4x5 k3 s2 p1 tf32 ndhwc", "the same in fp32, phases along H in turn"},
     {"n4 ci16 co16 2x3x5 k3 p1 g2 f16 ndhwc", "groups"},
+    {"n2 ci1 co24 3x5x16 k3 p1 bf16 ndhwc", "one input channel, which is a plane"},
+    {"n2 ci1 co24 3x5x9 k3 s2 p1 tf32 ndhwc", "the same, rows that TMA does not take"},
     {"n4 ci16 co7 2x3x6 k3 p1 f16 ndhwc", "images, an odd number of channels", kImages},
     {"n5 ci16 co72 3x8x8 k4 s2 p1 bf16 ndhwc", "images side by side in each row", kImages | kInterleaved},
     {"n3 ci24 co13 3x6x7 k4x3x3 s2x1x1 p1 tf32 ndhwc", "the same in fp32, an odd number of channels",

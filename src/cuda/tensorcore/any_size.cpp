@@ -20,7 +20,7 @@ namespace {
 
 /// Kernels of a layer, at most: six, in NCDHW half of them for rows that TMA takes and half for others.
 size_t most_kernels(const Problem& problem) {
-    return problem.channels_last() ? 6 : 3;
+    return has_channel_planes(problem) ? 3 : 6;
 }
 
 /// Positions of an input plane's stage that a config's products read or that are loaded.

@@ -218,6 +218,10 @@ int64_t part_products(const Problem& problem) {
     return parts(problem) == 2 ? 3 : 1;
 }
 
+bool has_channel_planes(const Problem& problem) {
+    return !problem.channels_last() || all_in_channels(problem) == 1;
+}
+
 bool has_aligned_rows(const Problem& problem) {
     return problem.channels_last() || out_extents(problem)[2] % out_stride(problem)[2] == 0;
 }

@@ -197,6 +197,8 @@ int64_t part_products(const Problem& problem);
 /// Whether the phases of a voxel along w are one aligned access in every row; where channels are contiguous, no row
 /// matters.
 bool has_aligned_rows(const Problem& problem);
+/// Whether the input lies in memory by channels, plane by plane: in NCDHW, and in either layout if it has one channel.
+bool has_channel_planes(const Problem& problem);
 
 /// Neighbouring channels that a lane stores: up to 16 bytes, where the tile's channels are multiples of that.
 int64_t lane_channels(const Problem& problem, const Config& config);

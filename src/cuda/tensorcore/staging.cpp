@@ -75,7 +75,7 @@ int64_t weight_group_bytes(const Config& config, const Problem& problem, const T
 bool takes_whole_planes(const Config& config, const Problem& problem, const TapTables& tables) {
     const Extents in = in_extents(problem);
     const int64_t plane = in[1] * in[2];
-    return config.engine == Engine::wgmma && !problem.channels_last() && config.tile.h >= tables.q_count[1] &&
+    return config.engine == Engine::wgmma && has_channel_planes(problem) && config.tile.h >= tables.q_count[1] &&
            config.tile.w >= tables.q_count[2] && plane <= kMostBox &&
            plane * bytes_per_element(problem.dtype) % 16 == 0;
 }
@@ -83,7 +83,7 @@ bool takes_whole_planes(const Config& config, const Problem& problem, const TapT
 /// Whole rows whose length is no multiple of 16 bytes: those of a tile are contiguous in each channel. Ranges count
 /// images, not slices.
 bool takes_ranges(const Config& config, const Problem& problem, const TapTables& tables) {
-    return config.engine == Engine::wgmma && !problem.channels_last() && config.input.source == Source::global &&
+    return config.engine == Engine::wgmma && has_channel_planes(problem) && config.input.source == Source::global &&
            config.tile.slices == 1 && config.tile.w >= tables.q_count[2];
 }
 
@@ -111,10 +111,10 @@ void set_positions(Config& config, const TapTables& tables, int64_t loaded, int6
 }
 
 Source choose_source(const Problem& problem, Engine engine) {
-    const int64_t row = problem.channels_last() ? in_channels(problem) : in_extents(problem)[2];
+    const int64_t row = has_channel_planes(problem) ? in_extents(problem)[2] : in_channels(problem);
     const bool copied = engine == Engine::wgmma && row * bytes_per_element(problem.dtype) % 16 == 0;
     if (!copied) return Source::global;
-    if (!problem.channels_last()) return Source::rows;
+    if (has_channel_planes(problem)) return Source::rows;
     if (std::max(in_stride(problem)[1], in_stride(problem)[2]) > kMostStep) return Source::global;
     return parts(problem) == 2 ? Source::core_matrices : Source::swizzled;
 }

@@ -43,7 +43,7 @@ MapShape channels_last_shape(const Problem& problem, const Config& config) {
 } // namespace
 
 MapShape map_shape(const Problem& problem, const Config& config) {
-    if (problem.channels_last()) return channels_last_shape(problem, config);
+    if (!has_channel_planes(problem)) return channels_last_shape(problem, config);
     const int64_t channels = in_channels(problem);
     const auto [d, h, w] = in_extents(problem);
     const int64_t plane = h * w, volume = d * plane;

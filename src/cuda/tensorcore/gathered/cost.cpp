@@ -65,7 +65,7 @@ double GatheredClocks::of_input() const {
     const double rows = as_double(tables_.staged_planes() * voxels * filled_cores(problem_, config_)) *
                         (config_.has_rearrangers() ? cost.more_warps : 1);
     if (source == Source::global) return cost.global_row * rows + cost.global_wait;
-    if (problem_.channels_last()) return cost.swizzled_row * rows + cost.swizzled_wait;
+    if (!has_channel_planes(problem_)) return cost.swizzled_row * rows + cost.swizzled_wait;
     const double retained = config_.input.raw_stages == 1 ? cost.one_raw_stage_wait : cost.retained_wait;
     const double waits = config_.pipeline.retains_slices ? retained
                          : config_.pipeline.stages == 2  ? cost.two_stages_wait

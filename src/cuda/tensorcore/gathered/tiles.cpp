@@ -101,7 +101,7 @@ bool set_plane(Config& config, const Problem& problem, const TapTables& tables) 
     plane.pitch = pitch_of(config, problem, tables);
     set_vectors(config, problem);
     plane.rows = config.tile.h + tables.halo(1);
-    if (config.tile.images > 1 && problem.channels_last() && !plane.interleaved) {
+    if (config.tile.images > 1 && !has_channel_planes(problem) && !plane.interleaved) {
         while (plane.rows * plane.pitch % 8 != 0) ++plane.rows;
     }
     return fits_box(config, tables) && item_count(problem, tables, config) * item_depth(tables, config) < kMostSlices;
