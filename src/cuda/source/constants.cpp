@@ -180,6 +180,8 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kMovedPaddingD",
          "voxels before the moved tensor that the first tap meets from the first fixed voxel; may be < 0"},
         {"kFixedAligned", "whether rows of the fixed tensor are multiples of 16 bytes"},
+        {"kMovedBegin",
+         "the element of 16 bytes with which pieces of rows of the moved tensor begin; -1 if they differ in it"},
         {"kMovedChunks", "whether the moved tensor is staged by chunks: 16 bytes of channels of a voxel"},
         {"kFixedChunks", "the same of the fixed tensor"},
         {"kCopiesWords", "whether fp32 of the moved tensor is copied word by word, and rounded when it is multiplied"},

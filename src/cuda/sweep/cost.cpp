@@ -64,8 +64,9 @@ struct Staging {
 
 /// The loads of a warp for a piece are 16 bytes apart, so that each takes four wavefronts. Its stores together are as
 /// many as a cell's.
-Staging piece_staging(int64_t places, int64_t members, const SweepPiece& piece) {
-    return {Bring::pieces, places, members, piece.loads(), int64_t{piece.phases} * piece.copies * piece.words() / 4, 4};
+Staging piece_staging(int64_t places, int64_t members, const SweepPiece& piece, int64_t begin) {
+    const int64_t stores = int64_t{piece.phases} * piece.copies * piece.words() / 4;
+    return {Bring::pieces, places, members, piece.loads(static_cast<int>(begin)), stores, 4};
 }
 
 Staging fixed_staging(const Problem& problem, const SweepTile& tile) {
@@ -76,7 +77,7 @@ Staging fixed_staging(const Problem& problem, const SweepTile& tile) {
         return {Bring::cells, tile.fixed_channels * tile.row_cells, tile.height, plane.cell_voxels()};
     const bool aligned = has_aligned_cells(problem, tile);
     if (!aligned && problem.dtype != DType::f32)
-        return piece_staging(plane.cells(), tile.fixed_channels, SweepPiece{1, 1});
+        return piece_staging(plane.cells(), tile.fixed_channels, SweepPiece{1, 1}, -1);
     return {
         aligned ? Bring::aligned_cells : Bring::cells, plane.cells(), tile.fixed_channels, plane.cell_voxels(), 1, 4};
 }
@@ -92,7 +93,7 @@ Staging moved_staging(const Problem& problem, const SweepTile& tile) {
     if (problem.dtype != DType::f32 && plane.phases() <= SweepPiece::kMostPhases) {
         const SweepPiece piece = {plane.phases(), plane.copies()};
         return piece_staging(int64_t{plane.met_h()} * (plane.copy_bytes() / 4 / piece.words()), tile.moved_channels,
-                             piece);
+                             piece, moved_piece_begin(problem, tile));
     }
     // Words of two elements lie apart in memory as the phases do.
     if (problem.dtype != DType::f32)

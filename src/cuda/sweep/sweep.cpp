@@ -110,6 +110,7 @@ KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
         .extents("kMovedPadding", roles.padding)
         .extents("kDilation", roles.dilation)
         .flag("kFixedAligned", has_aligned_cells(problem, tile))
+        .constant("kMovedBegin", moved_piece_begin(problem, tile))
         .flag("kMovedChunks", plane.moved_chunks)
         .flag("kFixedChunks", plane.fixed_chunks)
         .flag("kCopiesWords", tile.copies && problem.dtype == DType::f32 && !problem.channels_last())

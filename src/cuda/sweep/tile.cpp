@@ -113,6 +113,19 @@ bool has_aligned_cells(const Problem& problem, const SweepTile& tile) {
            sweep_roles(problem, tile.moves_src).fixed[2] * bytes_per_element(problem.dtype) % 16 == 0;
 }
 
+int64_t moved_piece_begin(const Problem& problem, const SweepTile& tile) {
+    constexpr int64_t kElements = 8; // of 16 bytes
+    const SweepRoles roles = sweep_roles(problem, tile.moves_src);
+    const SweepPlane plane = sweep_plane(problem, tile);
+    const SweepPiece piece = {plane.phases(), plane.copies()};
+    // From a row, a block of taps and a piece to the next one.
+    const int64_t steps[] = {roles.moved[2], tile.taps[2] < problem.kernel[2] ? tile.taps[2] * roles.dilation[2] : 0,
+                             int64_t{2} * piece.words() * piece.phases};
+    const bool differ = std::any_of(std::begin(steps), std::end(steps), [](int64_t step) { return step % kElements; });
+    if (tile.any_rows || differ) return -1;
+    return (kElements - roles.padding[2] % kElements) % kElements;
+}
+
 int64_t sweep_shared_bytes(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
     return SweepPlane::kBarrierBytes + tile.stages * plane.fixed_bytes(static_cast<int>(tile.fixed_channels)) +

@@ -93,8 +93,16 @@ struct SweepPiece {
     constexpr int words() const { return phases == 1 ? 4 : phases == 2 ? 2 : 1; }
     constexpr int elements() const { return (2 * words() - 1 + copies) * phases; }
     constexpr int pairs() const { return (elements() + 1) / 2; }
-    /// Words of memory that have these elements, wherever the first one begins.
-    constexpr int loads() const { return pairs() + 1; }
+    /// Words of memory that are loaded for these elements: vectors of 16 bytes, where it is known with which element
+    /// of one they begin, and one word where it is all that is missing; single words, if `begin` is -1.
+    constexpr int loaded_words(int begin) const {
+        const int words = begin < 0 ? pairs() + 1 : (begin + elements() + 1) / 2;
+        return begin < 0 || words % 4 == 1 ? words : (words + 3) / 4 * 4;
+    }
+    constexpr int loads(int begin) const {
+        const int words = loaded_words(begin);
+        return begin < 0 ? words : (words + 3) / 4;
+    }
 };
 
 /// The slices of the moved tensor that a slice of the fixed one meets through the taps of a block. Only every

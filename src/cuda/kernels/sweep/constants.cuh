@@ -13,10 +13,10 @@ constexpr int kConsumers = SweepThreads::kConsumers / 128; // warpgroups
 constexpr int kProducers = SweepThreads::kProducers;
 constexpr int kThreads = SweepThreads::kConsumers + kProducers;
 
-// Registers of a producer for what it loads before its first store. More than 64 hide no more.
+// Registers of a producer for what it loads before its first store. More than 96 hide no more.
 constexpr int kAddressRegisters = kChannelsLast ? 32 : 20;
 constexpr int kLoadedRegisters =
-    kProducerRegisters - kAddressRegisters < 64 ? kProducerRegisters - kAddressRegisters : 64;
+    kProducerRegisters - kAddressRegisters < 96 ? kProducerRegisters - kAddressRegisters : 96;
 
 constexpr SweepPlane kPlane = {kTileH,      kRowCells,   kMovedStrideH, kMovedStrideW, kDilationH,  kDilationW,
                                kBlockTapsH, kBlockTapsW, kElementBytes, kMovedChunks,  kFixedChunks};
@@ -38,7 +38,9 @@ constexpr int kCellPitch = kPlane.cell_pitch(kTileFixedChannels);
 constexpr int kFixedBytes = kPlane.fixed_bytes(kTileFixedChannels);
 constexpr int kSlotBytes = kPlane.slot_bytes(kTileMovedChannels);
 
-constexpr bool kHasCopies = kMovedChunks || kFixedChunks || kCopiesWords; // by cp.async, to where products read
+// By cp.async, to where products read.
+constexpr bool kFixedCopied = kFixedChunks || (kFixedAligned && kElementBytes == 2);
+constexpr bool kHasCopies = kMovedChunks || kFixedCopied || kCopiesWords;
 
 struct Pipeline {
     uint32_t shared;

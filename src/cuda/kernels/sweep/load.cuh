@@ -56,10 +56,11 @@ struct Slice {
     __device__ __forceinline__ const Element* voxel(int row, int column) const {
         return first + (int64_t{row} * tensor.w + column) * kVoxelStep;
     }
-    /// Whether so many elements from one of the first channel on, and the one before, are in the tensor in all
-    /// channels.
+    /// Whether so many elements from one of the first channel on, and those before it in 16 bytes, are in the tensor
+    /// in all channels.
     __device__ __forceinline__ bool has_around(const Element* from, int count) const {
-        return from > tensor.begin && from + (channels - 1) * tensor.channel_step() + count <= tensor.end;
+        return from - tensor.begin >= 16 / kElementBytes - 1 &&
+               from + (channels - 1) * tensor.channel_step() + count <= tensor.end;
     }
 };
 
@@ -73,13 +74,13 @@ using FixedSlice = Slice<kGroups * kFixedChannels, kFixedChannels % kTileFixedCh
 using MovedSlice = Slice<kGroups * kMovedChannels, kMovedChannels % kTileMovedChannels == 0>;
 
 /// Moves a piece of a row in all channels.
-template <int kPhases, int kCopies, typename Of, typename SliceOf>
+template <int kPhases, int kCopies, int kBegin, typename Of, typename SliceOf>
 __device__ __forceinline__ void move_pieces(const SliceOf& src, const PlaceCells& cells, int first) {
-    using Whole = RowPiece<kPhases, kCopies, true>;
+    using Whole = RowPiece<kPhases, kCopies, kBegin, true>;
     if (src.has_around(cells.from, 2 * Whole::kRegisters)) {
         move_cells<Whole, Of>(cells, first);
     } else {
-        move_cells<RowPiece<kPhases, kCopies, false>, Of>(cells, first);
+        move_cells<RowPiece<kPhases, kCopies, kBegin, false>, Of>(cells, first);
     }
 }
 
@@ -128,21 +129,36 @@ __device__ __forceinline__ void load_fixed_cells(const FixedSlice& src, int h, i
                                   0,
                                   row < src.tensor.h ? src.channels : 0,
                                   to + place * kCellPitch};
-        if constexpr (kFixedAligned) {
+        if constexpr (kFixedCopied) {
+            copy_members<16, Of>(cells, first);
+        } else if constexpr (kFixedAligned) {
             move_cells<AlignedCell, Of>(cells, first);
         } else if constexpr (kElementBytes == 2) {
-            move_pieces<1, 1, Of>(src, cells, first);
+            move_pieces<1, 1, -1, Of>(src, cells, first);
         } else {
             move_cells<CellElements<kCellVoxels, 1, 1>, Of>(cells, first);
         }
     });
 }
 
-/// Brings a slice of the moved tensor by chunks, each phase of a row by itself.
-__device__ __forceinline__ void load_moved_chunks(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
-    constexpr int kPhases = kPlane.phases(), kColumns = kPlane.phase_columns();
-    constexpr int kChunks = chunks(kTileMovedChannels), kPlaces = kChunks * kPhases * kColumns;
-    for_each_place<kPlaces>(thread, [&](int place, int first) {
+// How slices of the moved tensor are brought. Each way has places in a slice, a member for each channel or row, and
+// moves members of a place from `first` on.
+
+/// Threads that share a place of the slices that come with a slice of the fixed tensor, and how they pass its members.
+template <int kPlaces>
+constexpr int kMovedSharers = kSharers<kPlaces * kDepth.fresh()>;
+template <int kPlaces>
+using MovedChannels = Members<kTileMovedChannels, kMovedSharers<kPlaces>, kPlane.plane_bytes(), MovedSlice::kExact>;
+template <int kPlaces>
+using MovedRows = Members<kPlane.met_h(), kMovedSharers<kPlaces>, kPlane.row_bytes(), false>;
+
+/// By chunks, each phase of a row by itself.
+struct ByChunks {
+    static constexpr int kPhases = kPlane.phases(), kChunks = chunks(kTileMovedChannels);
+    static constexpr int kPlaces = kChunks * kPhases * kPlane.phase_columns();
+
+    __device__ __forceinline__ static void move(const MovedSlice& src, int h, int w, uint32_t to, int place,
+                                                int first) {
         const int chunk = place % kChunks, at_w = place / kChunks, channel = chunk * kPlane.chunk_channels();
         const int column = w + at_w;
         const PlaceCells cells = {src.voxel(h, column) + channel,
@@ -152,16 +168,18 @@ __device__ __forceinline__ void load_moved_chunks(const MovedSlice& src, int h, 
                                   src.exists && channel < src.channels ? src.tensor.h - h : 0,
                                   to + chunk * kPlane.plane_bytes() + at_w % kPhases * kPlane.phase_bytes() +
                                       at_w / kPhases * 16};
-        copy_members<16, Members<kPlane.met_h(), kSharers<kPlaces>, kPlane.row_bytes(), false>>(cells, first);
-    });
-}
+        copy_members<16, MovedRows<kPlaces>>(cells, first);
+    }
+};
 
-/// The same by channels, where channels are neighbours in memory: cell by cell of each phase.
-__device__ __forceinline__ void load_moved_channels(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
-    constexpr int kPhases = kPlane.phases(), kCells = kPlane.phase_cells(), kCopies = kPlane.copies();
-    constexpr int kElements = kCellVoxels + kCopies - 1;
-    constexpr int kPlaces = kTileMovedChannels * kPhases * kCells;
-    for_each_place<kPlaces>(thread, [&](int place, int first) {
+/// By channels, where channels are neighbours in memory: cell by cell of each phase.
+struct ByChannels {
+    static constexpr int kPhases = kPlane.phases(), kCells = kPlane.phase_cells(), kCopies = kPlane.copies();
+    static constexpr int kPlaces = kTileMovedChannels * kPhases * kCells;
+
+    __device__ __forceinline__ static void move(const MovedSlice& src, int h, int w, uint32_t to, int place,
+                                                int first) {
+        constexpr int kElements = kCellVoxels + kCopies - 1;
         const int channel = place % kTileMovedChannels, at = place / kTileMovedChannels;
         const int cell = at % kCells, phase = at / kCells, column = w + cell * kCellVoxels * kPhases + phase;
         const PlaceCells cells = {src.voxel(h, column) + channel,
@@ -170,18 +188,18 @@ __device__ __forceinline__ void load_moved_channels(const MovedSlice& src, int h
                                   -h,
                                   src.exists && channel < src.channels ? src.tensor.h - h : 0,
                                   to + channel * kPlane.plane_bytes() + phase * kPlane.phase_bytes() + cell * 16};
-        move_cells<CellElements<kCellVoxels, kCopies, int64_t{kPhases} * MovedSlice::kVoxelStep>,
-                   Members<kPlane.met_h(), kSharers<kPlaces>, kPlane.row_bytes(), false>>(cells, first);
-    });
-}
+        move_cells<CellElements<kCellVoxels, kCopies, int64_t{kPhases} * MovedSlice::kVoxelStep>, MovedRows<kPlaces>>(
+            cells, first);
+    }
+};
 
-template <int kPlaces>
-using MovedChannels = Members<kTileMovedChannels, kSharers<kPlaces>, kPlane.plane_bytes(), MovedSlice::kExact>;
+/// By channels, where voxels are neighbours in memory: of fp32 a word is a voxel, in the order of memory.
+struct ByWords {
+    static constexpr int kPlaces = kPlane.met_h() * kPlane.met_w();
 
-/// The same by channels, where voxels are neighbours in memory: of fp32 a word is a voxel, in the order of memory.
-__device__ __forceinline__ void load_moved_words(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
-    constexpr int kPhases = kPlane.phases(), kPlaces = kPlane.met_h() * kPlane.met_w();
-    for_each_place<kPlaces>(thread, [&](int place, int first) {
+    __device__ __forceinline__ static void move(const MovedSlice& src, int h, int w, uint32_t to, int place,
+                                                int first) {
+        constexpr int kPhases = kPlane.phases();
         const int row = place / kPlane.met_w(), at_w = place % kPlane.met_w(), column = w + at_w;
         const PlaceCells cells = {src.voxel(h + row, column),
                                   src.tensor.channel_bytes(),
@@ -195,14 +213,16 @@ __device__ __forceinline__ void load_moved_words(const MovedSlice& src, int h, i
         } else {
             move_cells<WordElement, MovedChannels<kPlaces>>(cells, first);
         }
-    });
-}
+    }
+};
 
 /// The same of 16-bit elements, piece by piece.
-__device__ __forceinline__ void load_moved_pieces(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
-    constexpr SweepPiece kPiece = {kPlane.phases(), kPlane.copies()};
-    constexpr int kPieces = kPlane.copy_bytes() / 4 / kPiece.words(), kPlaces = kPlane.met_h() * kPieces;
-    for_each_place<kPlaces>(thread, [&](int place, int first) {
+struct ByPieces {
+    static constexpr SweepPiece kPiece = {kPlane.phases(), kPlane.copies()};
+    static constexpr int kPieces = kPlane.copy_bytes() / 4 / kPiece.words(), kPlaces = kPlane.met_h() * kPieces;
+
+    __device__ __forceinline__ static void move(const MovedSlice& src, int h, int w, uint32_t to, int place,
+                                                int first) {
         const int row = place / kPieces, piece = place % kPieces,
                   column = w + piece * (2 * kPiece.words() * kPiece.phases);
         const PlaceCells cells = {src.voxel(h + row, column),
@@ -211,15 +231,17 @@ __device__ __forceinline__ void load_moved_pieces(const MovedSlice& src, int h, 
                                   0,
                                   src.has_row(h + row) ? src.channels : 0,
                                   to + row * kPlane.row_bytes() + piece * (kPiece.words() * 4)};
-        move_pieces<kPiece.phases, kPiece.copies, MovedChannels<kPlaces>>(src, cells, first);
-    });
-}
+        move_pieces<kPiece.phases, kPiece.copies, kMovedBegin, MovedChannels<kPlaces>>(src, cells, first);
+    }
+};
 
 /// The same word by word, which is two neighbours of a phase, in the order of shared memory.
-__device__ __forceinline__ void load_moved_pairs(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
-    constexpr int kPhases = kPlane.phases(), kWords = kPlane.copy_bytes() / 4, kRowWords = kPlane.row_bytes() / 4;
-    constexpr int kPlaces = kPlane.met_h() * kRowWords;
-    for_each_place<kPlaces>(thread, [&](int place, int first) {
+struct ByPairs {
+    static constexpr int kRowWords = kPlane.row_bytes() / 4, kPlaces = kPlane.met_h() * kRowWords;
+
+    __device__ __forceinline__ static void move(const MovedSlice& src, int h, int w, uint32_t to, int place,
+                                                int first) {
+        constexpr int kPhases = kPlane.phases(), kWords = kPlane.copy_bytes() / 4;
         const int row = place / kRowWords, phase = place % kRowWords / (kPlane.phase_bytes() / 4);
         const int copy = place / kWords % kPlane.copies();
         const int column = w + (place % kWords * 2 + copy) * kPhases + phase;
@@ -230,8 +252,38 @@ __device__ __forceinline__ void load_moved_pairs(const MovedSlice& src, int h, i
                                   src.has_row(h + row) ? src.channels : 0,
                                   to + place * 4};
         move_cells<PairElements<kPhases>, MovedChannels<kPlaces>>(cells, first);
-    });
-}
+    }
+};
+
+/// The slices of the moved tensor that a slice of the fixed one meets through the taps of a block: those that the slice
+/// before did not meet, or all of them.
+struct MovedSlices {
+    const MovedTensor& tensor;
+    const Pipeline& pipe;
+    int64_t image;
+    int64_t channel;
+    int channels;
+    int depth; // of the first slice that is met
+    int slot;  // of that one, counted on and on
+    bool all;
+
+    static constexpr int kMet = kDepth.met(), kFresh = kDepth.fresh();
+
+    /// All of these slices at once: the loads of one do not wait for the stores of another.
+    template <typename Way>
+    __device__ __forceinline__ void bring(int h, int w, int thread) const {
+        constexpr int kPlaces = Way::kPlaces, kShares = kPlaces * kMovedSharers<kPlaces>;
+        const int shares = kShares * (all ? kMet : kFresh);
+#pragma unroll 1
+        for (int i = thread; i < shares; i += kProducers) {
+            const int place = i % kPlaces, rest = i / kPlaces;
+            const int number = all ? rest % kMet : rest % kFresh + (kMet - kFresh);
+            const int first = all ? rest / kMet : rest / kFresh;
+            const MovedSlice src(tensor, image, channel, channels, depth + number * kDepth.step());
+            Way::move(src, h, w, pipe.moved((slot + number) % kSlots), place, first);
+        }
+    }
+};
 
 __device__ __forceinline__ void load_fixed(const FixedSlice& src, int h, int w, uint32_t to, int thread) {
     if constexpr (kFixedChunks) {
@@ -243,17 +295,17 @@ __device__ __forceinline__ void load_fixed(const FixedSlice& src, int h, int w, 
     }
 }
 
-__device__ __forceinline__ void load_moved(const MovedSlice& src, int h, int w, uint32_t to, int thread) {
+__device__ __forceinline__ void load_moved(const MovedSlices& slices, int h, int w, int thread) {
     if constexpr (kMovedChunks) {
-        load_moved_chunks(src, h, w, to, thread);
+        slices.bring<ByChunks>(h, w, thread);
     } else if constexpr (kChannelsLast) {
-        load_moved_channels(src, h, w, to, thread);
+        slices.bring<ByChannels>(h, w, thread);
     } else if constexpr (kElementBytes == 4) {
-        load_moved_words(src, h, w, to, thread);
+        slices.bring<ByWords>(h, w, thread);
     } else if constexpr (kPlane.phases() <= SweepPiece::kMostPhases) {
-        load_moved_pieces(src, h, w, to, thread);
+        slices.bring<ByPieces>(h, w, thread);
     } else {
-        load_moved_pairs(src, h, w, to, thread);
+        slices.bring<ByPairs>(h, w, thread);
     }
 }
 
@@ -292,14 +344,12 @@ __device__ __forceinline__ void bring(const Tensors& tensors, const Item& item, 
     const int met_h = h * kMovedStrideH - kMovedPaddingH + item.tap_h * kDilationH;
     const int met_w = w * kMovedStrideW - kMovedPaddingW + item.tap_w * kDilationW;
     const int met_d = walk.d * kMovedStrideD - kMovedPaddingD + item.tap_d * kDilationD;
-#pragma unroll 1
-    for (int slice = walk.begins() ? 0 : kDepth.met() - kDepth.fresh(); slice < kDepth.met(); ++slice)
-        load_moved({tensors.moved, tile.image, int64_t{item.group} * kMovedChannels + item.moved_first,
-                    kMovedChannels - item.moved_first, met_d + slice * kDepth.step()},
-                   met_h, met_w, pipe.moved((walk.first + slice) % kSlots), thread);
     load_fixed({tensors.fixed, tile.image, int64_t{item.group} * kFixedChannels + item.fixed_first,
                 kFixedChannels - item.fixed_first, walk.d},
                h, w, pipe.fixed(walk.stage()), thread);
+    load_moved({tensors.moved, pipe, tile.image, int64_t{item.group} * kMovedChannels + item.moved_first,
+                kMovedChannels - item.moved_first, met_d, walk.first, walk.begins()},
+               met_h, met_w, thread);
 }
 
 __device__ __forceinline__ void produce(const SweepArguments& args, const Item& item, const Pipeline& pipe,

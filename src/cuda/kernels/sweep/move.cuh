@@ -82,35 +82,42 @@ struct AlignedCell {
 };
 
 /// A piece of a row. Its elements are loaded as the words of memory that hold them, whose other elements belong to
-/// other rows and are replaced by zeros. Where such a word may lie across an end of the tensor, they are loaded one by
-/// one (kWhole is false).
-template <int kPhases, int kCopies, bool kWhole>
+/// other rows and are replaced by zeros: vectors of 16 bytes, if it is known that the piece begins with element kBegin
+/// of one, else single words (-1). Where they may lie across an end of the tensor, elements are loaded one by one
+/// (kWhole is false).
+template <int kPhases, int kCopies, int kBegin, bool kWhole>
 struct RowPiece {
     static constexpr SweepPiece kPiece = {kPhases, kCopies};
-    static constexpr int kWords = kPiece.words(), kPairs = kPiece.pairs(), kRegisters = kPiece.loads();
+    static constexpr int kWords = kPiece.words(), kPairs = kPiece.pairs(), kRegisters = kPiece.loaded_words(kBegin);
+    static constexpr int kFirst = kWhole && kBegin >= 0 ? kBegin / 2 : 0; // word
     uint32_t words[kRegisters];
-    uint32_t shift; // in bits, from the words to pairs of elements
+    uint32_t shift; // in bits, from words to pairs of elements
 
     __device__ __forceinline__ void load(const Element* first, uint32_t exist) {
-        if constexpr (kWhole) {
-            const auto address = reinterpret_cast<uint64_t>(first);
-            const auto* from = reinterpret_cast<const uint32_t*>(address & ~uint64_t{3});
-            shift = static_cast<uint32_t>(address & 2) * 8;
-#pragma unroll
-            for (int i = 0; i < kRegisters; ++i) words[i] = exist != 0 ? __ldg(from + i) : 0;
-        } else {
+        if constexpr (!kWhole) {
             shift = 0;
 #pragma unroll
             for (int i = 0; i < kRegisters; ++i) words[i] = element(first, exist, 2 * i);
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) words[i] |= element(first, exist, 2 * i + 1) << 16;
+        } else if constexpr (kBegin >= 0) {
+            shift = kBegin % 2 * 16;
+            const auto* from = reinterpret_cast<const uint32_t*>(first - kBegin);
+#pragma unroll
+            for (int i = 0; i < kRegisters; i += 4) load_vector(from, i, exist != 0);
+        } else {
+            const auto address = reinterpret_cast<uint64_t>(first);
+            const auto* from = reinterpret_cast<const uint32_t*>(address & ~uint64_t{3});
+            shift = static_cast<uint32_t>(address & 2) * 8;
+#pragma unroll
+            for (int i = 0; i < kRegisters; ++i) words[i] = exist != 0 ? __ldg(from + i) : 0;
         }
     }
     __device__ __forceinline__ void store(uint32_t to, uint32_t exist) const {
         uint32_t pairs[kPairs];
 #pragma unroll
         for (int i = 0; i < kPairs; ++i)
-            pairs[i] = __funnelshift_r(words[i], words[i + 1], shift) & pair_mask(exist >> (2 * i));
+            pairs[i] = __funnelshift_r(word(i), word(i + 1), shift) & pair_mask(exist >> (2 * i));
 #pragma unroll
         for (int phase = 0; phase < kPhases; ++phase)
 #pragma unroll
@@ -127,6 +134,19 @@ struct RowPiece {
     }
 
 private:
+    /// Loads a vector, or the only word that is left of one.
+    __device__ __forceinline__ void load_vector(const uint32_t* from, int first, bool exists) {
+        if (kRegisters - first == 1) {
+            words[first] = exists ? __ldg(from + first) : 0;
+            return;
+        }
+        const uint4 vector = exists ? __ldg(reinterpret_cast<const uint4*>(from + first)) : uint4{};
+        const uint32_t loaded[4] = {vector.x, vector.y, vector.z, vector.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) words[first + i] = loaded[i];
+    }
+    /// What is shifted only into elements that are masked may be missing.
+    __device__ __forceinline__ uint32_t word(int i) const { return kFirst + i < kRegisters ? words[kFirst + i] : 0; }
     __device__ __forceinline__ static uint32_t element(const Element* first, uint32_t exist, int i) {
         return i < kPiece.elements() && (exist >> i & 1) ? uint32_t{__ldg(first + i)} : 0;
     }

@@ -173,7 +173,7 @@ __device__ __forceinline__ void consume(const SweepArguments& args, const Item& 
 #pragma unroll 1
     for (Walk walk(args, item); walk.passed < item.slices;) {
         ptx::barrier_wait(pipe.full(walk.stage()), walk.parity());
-        if constexpr (kFixedChunks) ptx::fence_shared_async(); // wgmma reads what cp.async has written
+        if constexpr (kFixedCopied) ptx::fence_shared_async(); // wgmma reads what cp.async has written
         multiply_slice(sums, rows, pipe.fixed(walk.stage()));
         __syncwarp();
         if (threadIdx.x % 32 == 0) ptx::barrier_arrive(pipe.empty(walk.stage()));
