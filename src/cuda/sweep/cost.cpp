@@ -90,7 +90,7 @@ Staging moved_staging(const Problem& problem, const SweepTile& tile) {
     if (problem.channels_last())
         return {Bring::cells, tile.moved_channels * row_sixteens / plane.copies(), plane.met_h(),
                 plane.cell_voxels() + plane.copies() - 1, plane.copies()};
-    if (problem.dtype != DType::f32 && plane.phases() <= SweepPiece::kMostPhases) {
+    if (moves_pieces(problem, tile)) {
         const SweepPiece piece = {plane.phases(), plane.copies()};
         return piece_staging(int64_t{plane.met_h()} * (plane.copy_bytes() / 4 / piece.words()), tile.moved_channels,
                              piece, moved_piece_begin(problem, tile));

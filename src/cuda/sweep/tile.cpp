@@ -113,16 +113,21 @@ bool has_aligned_cells(const Problem& problem, const SweepTile& tile) {
            sweep_roles(problem, tile.moves_src).fixed[2] * bytes_per_element(problem.dtype) % 16 == 0;
 }
 
+bool moves_pieces(const Problem& problem, const SweepTile& tile) {
+    return !problem.channels_last() && bytes_per_element(problem.dtype) == 2 &&
+           sweep_plane(problem, tile).phases() <= SweepPiece::kMostPhases;
+}
+
 int64_t moved_piece_begin(const Problem& problem, const SweepTile& tile) {
     constexpr int64_t kElements = 8; // of 16 bytes
+    if (tile.any_rows || !moves_pieces(problem, tile)) return -1;
     const SweepRoles roles = sweep_roles(problem, tile.moves_src);
     const SweepPlane plane = sweep_plane(problem, tile);
     const SweepPiece piece = {plane.phases(), plane.copies()};
     // From a row, a block of taps and a piece to the next one.
     const int64_t steps[] = {roles.moved[2], tile.taps[2] < problem.kernel[2] ? tile.taps[2] * roles.dilation[2] : 0,
                              int64_t{2} * piece.words() * piece.phases};
-    const bool differ = std::any_of(std::begin(steps), std::end(steps), [](int64_t step) { return step % kElements; });
-    if (tile.any_rows || differ) return -1;
+    if (std::any_of(std::begin(steps), std::end(steps), [](int64_t step) { return step % kElements != 0; })) return -1;
     return (kElements - roles.padding[2] % kElements) % kElements;
 }
 

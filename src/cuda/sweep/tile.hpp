@@ -66,7 +66,9 @@ int64_t sweep_shared_bytes(const Problem& problem, const SweepTile& tile);
 
 /// Whether the cells of rows of the fixed tensor are 16 aligned bytes.
 bool has_aligned_cells(const Problem& problem, const SweepTile& tile);
-/// The element of 16 bytes with which every piece of a row of the moved tensor begins; -1 if they differ in it.
+/// Whether rows of the moved tensor are brought in pieces (SweepPiece).
+bool moves_pieces(const Problem& problem, const SweepTile& tile);
+/// The element of 16 bytes with which every such piece begins; -1 if they differ in it.
 int64_t moved_piece_begin(const Problem& problem, const SweepTile& tile);
 
 /// CTAs of a split.
