@@ -95,16 +95,26 @@ TEST_P(AnySizeEmulated, IsExactOnIntegers) {
 
 INSTANTIATE_TEST_SUITE_P(All, AnySizeEmulated, ::testing::Range<size_t>(0, testing::programs(kCases)));
 
-/// The layer's own kernels, whose tiles do not fill their room.
+/// The layer's own kernels: tiles do not fill their room, by far in small tensors, and even rows may be stored by
+/// single voxels because odd ones must be.
 TEST(AnySizeEmulatedLayers, AreExactOnIntegers) {
     EmulatedTilings emulated;
+    bool stores_even_rows_by_voxels = false, has_room_for_twice_the_tile = false;
     for (const char* line : {"n2 ci9 co8 3x5x7 k3 p1 tf32", "n1 ci24 co20 3x5x16 k4 s2 p1 bf16",
-                             "n1 ci24 co70 3x6x9 k3 p1 f16 ndhwc", "n2 ci12 co20 3x5x8 k3 s2 p1 bf16 bwd_data"}) {
+                             "n1 ci24 co70 3x6x9 k3 p1 f16 ndhwc", "n2 ci12 co20 3x5x8 k3 s2 p1 bf16 bwd_data",
+                             "n2 ci24 co64 3x6x10 k3 p1 bf16", "n1 ci16 co64 2x2x8 k3 p1 f16"}) {
         const Problem problem = Problem::parse(line);
         const std::vector<Tiling> tilings = any_size_tilings(problem, small_hopper(), Engine::wgmma);
         ASSERT_FALSE(tilings.empty()) << line;
+        const Config& config = tilings.front().config;
+        const bool even = problem.layout == Layout::ncdhw && problem.src[2] % 2 == 0;
+        stores_even_rows_by_voxels |= config.gathered() && even && config.store.way == Store::voxels;
+        has_room_for_twice_the_tile |=
+            config.gathered() && config.products.m_tiles * config.products.columns > 2 * config.span();
         emulated.add(problem, tilings.front(), "the layer's kernels");
     }
+    EXPECT_TRUE(stores_even_rows_by_voxels);
+    EXPECT_TRUE(has_room_for_twice_the_tile);
     emulated.expect_exact();
 }
 

@@ -18,9 +18,11 @@ namespace tconv3d::cuda::tensorcore {
 
 namespace {
 
-/// Kernels of a layer, at most: six, in NCDHW half of them for rows that TMA takes and half for others.
-size_t most_kernels(const Problem& problem) {
-    return has_channel_planes(problem) ? 3 : 6;
+/// Kernels of a layer, at most: six. In NCDHW two of them are for rows that TMA takes, and four for all others, which
+/// are more of all sizes and of more kinds.
+size_t most_kernels(const Problem& problem, Source source) {
+    if (!has_channel_planes(problem)) return 6;
+    return source == Source::rows ? 2 : 4;
 }
 
 /// Positions of an input plane's stage that a config's products read or that are loaded.
@@ -36,23 +38,20 @@ int64_t positions_of_products(const Config& config) {
     return config.products.m_tiles * (config.gathered() ? config.products.columns : 64);
 }
 
-/// Whether the kernel stores as the config would. Single voxels can be stored whatever rows are.
-bool stores_alike(const Config& kernel, const Config& config) {
-    if (kernel.store.way == config.store.way) return true;
-    return !kernel.gathered() && kernel.store.way == Store::voxels &&
-           (config.store.way == Store::pairs || config.store.way == Store::quads);
+/// Whether the kernel can store what the config would. Single voxels can be stored whatever rows are.
+bool can_store(const Config& kernel, const Config& config) {
+    return kernel.store.way == config.store.way || kernel.store.way == Store::voxels;
 }
 
-/// Whether a kernel differs from a config in nothing but its room, and the room is large enough but not twice as large.
+/// Whether a kernel differs from a config in nothing but its room and how it stores, and the room is large enough.
 bool has_room(const Config& kernel, const Config& config) {
     const auto choices = [](const Config& of) {
         return std::make_tuple(of.form, of.engine, of.input.source, of.input.steps, of.input.warps, of.weights.packing,
                                of.tile.channels, of.pipeline.retains_slices,
                                of.gathered() ? int64_t{0} : of.products.m_tiles);
     };
-    return choices(kernel) == choices(config) && stores_alike(kernel, config) &&
+    return choices(kernel) == choices(config) && can_store(kernel, config) &&
            positions_of_products(config) <= positions_of_products(kernel) &&
-           positions_of_products(kernel) < 2 * positions_of_products(config) &&
            config.input.raw_bytes <= kernel.input.raw_bytes && config.input.table_bytes <= kernel.input.table_bytes;
 }
 
@@ -178,7 +177,7 @@ std::vector<Indexed> find_layer_kernels(const Problem& problem, const Device& de
         references.emplace_back(at, device, engine);
     const std::vector<Indexed> kernels = kernels_of(references, device);
     std::vector<Indexed> chosen;
-    for (const size_t i : choose_few(clocks_of(kernels, references, device), most_kernels(problem)))
+    for (const size_t i : choose_few(clocks_of(kernels, references, device), most_kernels(problem, source)))
         chosen.push_back(kernels[i]);
     return chosen;
 }
