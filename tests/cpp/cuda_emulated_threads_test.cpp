@@ -59,6 +59,7 @@ constexpr CellCase kCellCases[] = {
     {"n1 ci8 co8 2x3x4 k2 s2 g8 f16 ndhwc", 2, "depthwise, channels last: a pack of 8 bytes"},
     {"n2 ci190 co190 2x3x4 k3 s2 p1 op1 g190 bf16 ndhwc", 4, "more packs than a warp has lanes"},
     {"n1 ci3 co3 2x3x4 k3 s2 p1 g3 bf16 ndhwc", 2, "channels that are no packs"},
+    {"n1 ci24 co24 2x3x4 k7 s2 p2 g24 f32 ndhwc", 1, "channels side by side, as many as have room for their weights"},
 };
 
 void PrintTo(const CellCase& one, std::ostream* text) {
@@ -234,6 +235,7 @@ constexpr GradientCase kGradientCases[] = {
     {"n2 ci190 co190 2x3x4 k3 s2 p1 op1 g190 bf16 ndhwc", "1x2x4", "1x2x4", "more packs than a warp has lanes"},
     {"n1 ci5 co5 2x3x4 k3 s2 p1 g5 bf16 ndhwc", "1x2x4", "1x2x4", "channels that are no packs"},
     {"n1 ci4 co4 3x2x3 k3 s2 p1 g4 f64 ndhwc", "1x2x2", "1x2x1", "packs of 64 bits"},
+    {"n1 ci24 co24 2x3x4 k7 s2 p2 g24 ndhwc", "1", "1", "as many side by side as have room for their weights"},
     {"n1 ci4 co4 5x6x8 k3 p1 g4", "1x2x4", "1x4x4", "stride 1"},
     {"n1 ci4 co4 2x5x7 k3 s2 p1 g4 bf16", "2x2x1", "1x4x1", "rows of odd length"},
     {"n1 ci20 co1 3x4x6 k4 s2 p1", "1x4x2", "1x2x2", "one channel of dst"},

@@ -62,6 +62,16 @@ int64_t chunk_of(const Problem& problem, int64_t tile) {
     return std::min({in_channels(problem), kMostShared / bytes, short_chain});
 }
 
+/// Lanes side by side on neighbouring channels, or packs of them: fewer where the weights of all would not fit, as long
+/// as those of one voxel fill a sector.
+int64_t fitting_lanes(const Problem& problem, int64_t pack) {
+    constexpr int64_t kSector = 32;
+    int64_t lanes = channel_lanes(problem, all_out_channels(problem), pack);
+    while (chunk_of(problem, pack * lanes) == 0 && lanes * pack * bytes_per_element(problem.dtype) > kSector)
+        lanes /= 2;
+    return lanes;
+}
+
 /// Products in the unrolled code: cells of one output along D walk their slices in a loop.
 int64_t unrolled_products(const CellTile& tile, const Work& work) {
     return (tile.cell[0] == 1 ? 1 : work.slice_uses) * work.voxel_uses * tile.channels;
@@ -213,9 +223,9 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
                 const Extents cell = {d * strides[0], h * strides[1], w * strides[2]};
                 if (cell[0] * cell[1] * cell[2] > kMostOutputs || !takes_width(problem, cell[2])) continue;
                 const Work work = work_of(problem, map, cell);
-                for (const int64_t pack : channel_packs(problem))
+                for (const int64_t pack : channel_packs(problem)) {
+                    const int64_t lanes = fitting_lanes(problem, pack);
                     for (const int64_t channels : {1, 2, 4, 8, 16}) {
-                        const int64_t lanes = channel_lanes(problem, all_out_channels(problem), pack);
                         CellTile tile{cell, channels, lanes, pack, chunk_of(problem, channels * lanes), false, 1, 0};
                         if (pack > 1) tile.ctas = pack_ctas(problem, tile, work);
                         tile.splits_chains = tile.chunk < in_channels(problem);
@@ -223,6 +233,7 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
                         tile.microseconds = estimate(problem, tile, work, multiprocessors);
                         if (best.microseconds == 0 || tile.microseconds < best.microseconds) best = tile;
                     }
+                }
             }
     return best;
 }
