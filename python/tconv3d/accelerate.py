@@ -87,9 +87,10 @@ def accelerate(
     ``fuse=True`` lets a transposed convolution compute what follows it in an ``nn.Sequential``: activations that an
     ``Epilogue`` has steps for, and, where the model is in eval mode, a BatchNorm3d and the activations behind it. In
     training mode such a BatchNorm3d computes for itself, as ever. A placeholder keeps the place of each activation. The
-    Sequential must be called as a whole: code that takes a module out of it gets the output with what was fused; call
-    `restore` before you put other modules into it. A transposed convolution with hooks (a lazy one has some until its
-    first input), or one that is in several places, keeps its own output.
+    Sequential must be called as a whole: code that calls a module or a slice of it by itself gets the output with what
+    was fused. A transposed convolution with hooks (a lazy one has some until its first input), or one that is in
+    several places, keeps its own output. Where you later put other modules between them, take some out or register
+    hooks, each computes for itself.
 
     >>> import tconv3d
     >>> from torch import nn
