@@ -199,15 +199,14 @@ def _places(sequence: nn.Sequential, prefix: str, around: tuple[_Place, ...] = (
         if module is None:  # calling the Sequential is an error
             return
         place = _Place(sequence, key, module, len(module._modules), f"{prefix}.{key}" if prefix else key, around)
-        if isinstance(module, nn.Sequential) and _runs_in_order(module):
+        if isinstance(module, nn.Sequential) and _runs_in_order(module) and not has_hooks(module):
             yield from _places(module, place.name, (*around, place))
         else:
             yield place
 
 
 def _runs_in_order(sequence: nn.Sequential) -> bool:
-    own = type(sequence).forward is not nn.Sequential.forward or "forward" in vars(sequence)
-    return not own and not has_hooks(sequence)
+    return type(sequence).forward is nn.Sequential.forward and "forward" not in vars(sequence)
 
 
 def _may_be_fused(module: nn.Module, uses: Counter[Any]) -> bool:

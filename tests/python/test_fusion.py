@@ -195,6 +195,16 @@ def test_nothing_is_fused_where_others_see_the_parts(kind: str) -> None:
     torch.testing.assert_close(model(SRC), expected)
 
 
+def test_hooks_on_the_whole_sequential_leave_it_fused() -> None:
+    """As those of fully_shard and of logging are."""
+    model = nn.Sequential(nn.Sequential(up(), nn.ReLU()))
+    model[0].register_forward_hook(lambda module, inputs, output: output + 1)
+    expected = copy.deepcopy(model)(SRC)
+    tconv3d.accelerate(model, fuse=True)
+    assert len(tconv3d.report(model).fused) == 1
+    torch.testing.assert_close(model(SRC), expected)
+
+
 def test_skipped_modules_are_not_fused() -> None:
     model = nn.Sequential(up(), nn.ReLU())
     tconv3d.accelerate(model, fuse=True, skip="0")
