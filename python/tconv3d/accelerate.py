@@ -259,7 +259,10 @@ def _why_left(module: nn.Module) -> str | None:
     if isinstance(module, torch.jit.ScriptModule):
         return "is compiled TorchScript; accelerate the model before scripting it"
     if kind not in _REPLACEMENT:
-        return f"is a {kind.__module__}.{kind.__qualname__}, a subclass that may compute something else"
+        return (
+            f"is a {kind.__module__}.{kind.__qualname__}, a subclass that may compute something else "
+            "(tconv3d.enable() takes its calls of F.conv_transpose3d)"
+        )
     if "forward" in vars(module):
         return "has a forward of its own, set on the module"
     return None
