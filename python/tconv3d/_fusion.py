@@ -4,6 +4,7 @@
 # mypy: disable-error-code="attr-defined"
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,6 +64,16 @@ class Tail:
     text: str = ""
     #: What must stay as it was: the convolution, what it computes, and containers of some of them.
     places: tuple[_Place, ...] = ()
+    #: The innermost Sequential that holds all of these.
+    whole: nn.Sequential | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tail:
+        """Copied with a part of what it holds, it is none: so the copy of a part is what the part was before."""
+        copied = memo[id(self)] = Tail()
+        if id(self.whole) in memo:
+            for name, value in vars(self).items():
+                setattr(copied, name, copy.deepcopy(value, memo))
+        return copied
 
     def applies(self) -> bool:
         """Whether the convolution computes it: all that stand in it ask, and compute for themselves where it does not.
@@ -126,7 +137,7 @@ def fuse(model: nn.Module, convolutions: set[nn.Module]) -> dict[nn.Module, list
             for index, place in enumerate(places):
                 convolution = place.module
                 if convolution in convolutions - done.keys() and _may_be_fused(convolution, uses):
-                    done[convolution] = _fuse_behind(place, places[index + 1 :], uses)
+                    done[convolution] = _fuse_behind(place, places[index + 1 :], sequence, uses)
     return done
 
 
@@ -145,8 +156,8 @@ def unfuse(model: nn.Module) -> None:
             vars(module).pop("_tail").end()
 
 
-def _fuse_behind(place: _Place, places: list[_Place], uses: Counter[Any]) -> list[str]:
-    """Takes the modules that follow, up to the first that is no step."""
+def _fuse_behind(place: _Place, places: list[_Place], whole: Any, uses: Counter[Any]) -> list[str]:
+    """Takes the modules that follow in `whole`, up to the first that is no step."""
     convolution: Any = place.module
     following = _following(convolution, places, uses)
     if not following:
@@ -164,7 +175,10 @@ def _fuse_behind(place: _Place, places: list[_Place], uses: Counter[Any]) -> lis
         else:
             chain = chain.then(module)
             taken.append(each.put(Fused(module, tail).train(module.training)))
-    tail.steps, tail.text, tail.places = chain.steps, chain.text, (*taken, *_around_some(taken))
+    count = Counter(around for each in taken for around in each.around)
+    tail.steps, tail.text = chain.steps, chain.text
+    tail.places = (*taken, *(around for around in count if count[around] < len(taken)))
+    tail.whole = [whole, *(around.module for around in count if count[around] == len(taken))][-1]
     convolution._tail = tail
     return fused
 
@@ -180,12 +194,6 @@ def _following(convolution: Any, places: list[_Place], uses: Counter[Any]) -> li
             break
         found.append(place)
     return found
-
-
-def _around_some(places: list[_Place]) -> list[_Place]:
-    """The inner Sequentials that hold some of the `places` and not all."""
-    count = Counter(around for place in places for around in place.around)
-    return [around for around in count if count[around] < len(places)]
 
 
 def _share_hooks(giving: nn.Module, taking: nn.Module) -> None:

@@ -124,6 +124,20 @@ def test_copies(way: str) -> None:
     assert type(tconv3d.restore(other)[2]) is nn.ReLU
 
 
+def test_copies_of_parts_are_what_the_parts_were() -> None:
+    """A copy of a container of all that was fused stays fused; of anything less, each computes for itself."""
+    plain = nn.Sequential(nn.Tanh(), nn.Sequential(up(), nn.Sequential(norm(), nn.ReLU())), nn.Conv3d(6, 2, 1)).eval()
+    fused = tconv3d.accelerate(copy.deepcopy(plain), fuse=True, always=True)
+    inputs = {"1": SRC, "1.0": SRC, "1.1": torch.randn(2, 6, 3, 3, 3)}
+    inputs["1.1.0"] = inputs["1.1.1"] = inputs["1.1"]
+    for name, src in inputs.items():
+        part = copy.deepcopy(fused.get_submodule(name))
+        torch.testing.assert_close(part(src), plain.get_submodule(name)(src))
+    assert copy.deepcopy(fused[1])[0]._tail.applies()
+    assert not copy.deepcopy(fused[1][0])._tail.applies()
+    torch.testing.assert_close(fused(SRC), plain(SRC))
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
 def test_moved_to_another_dtype(dtype: torch.dtype) -> None:
     plain = nn.Sequential(up(), norm(), nn.ReLU()).eval()
