@@ -180,6 +180,17 @@ def test_explain_tells_why_others_were_passed_over(monkeypatch: pytest.MonkeyPat
     assert "TCONV3D_IMPL" in out
 
 
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    """`explain ... | head -1`, where the pipe is closed before the command has written all."""
+    command = [sys.executable, "-u", "-m", "tconv3d", "explain", PROBLEM]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
 def test_explain_finds_problems_by_name() -> None:
     assert "96x96x96" in succeed("explain", "kb1_70", "--no-measure")
 
