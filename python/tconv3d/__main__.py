@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -28,7 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module.add_arguments(commands.add_parser(name, help=text, description=text))
     options = parser.parse_args(arguments)
     try:
-        return int(_COMMANDS[options.command].run(options))
+        code = int(_COMMANDS[options.command].run(options))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader has seen enough, as `| head` has; nothing is left to be flushed at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"tconv3d {options.command}: {error}", file=sys.stderr)
         return 1

@@ -52,7 +52,8 @@ def why_no_steps(module: nn.Module) -> str | None:
 
 def has_hooks(module: nn.Module) -> bool:
     """Whether somebody listens to the module's calls."""
-    return any(getattr(module, name, None) for name in _HOOKS)
+    forward = module._forward_hooks or module._forward_pre_hooks
+    return bool(forward or module._backward_hooks or module._backward_pre_hooks)
 
 
 def _of_module(module: nn.Module, argument: str) -> Epilogue:
@@ -114,8 +115,6 @@ _PRELU = (
     "PReLU learns its slope, and an epilogue has no step with a learned slope. Leave it behind the transposed "
     "convolution as a module of its own, or take a slope that stays as it is: Epilogue().leaky_relu(slope)"
 )
-
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def _known() -> str:

@@ -1,16 +1,19 @@
 """What stands behind a transposed convolution in an nn.Sequential, as part of it."""
 
+# TorchScript reads comments at the ends of lines, those for mypy too.
+# mypy: disable-error-code="attr-defined"
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ._activations import as_epilogue, has_hooks, why_no_steps
+from ._activations import has_hooks, why_no_steps
 from .epilogue import Epilogue, Step
 from .nn import ConvTranspose3d
 
@@ -18,61 +21,81 @@ from .nn import ConvTranspose3d
 class Fused(nn.Identity):
     """Stands in an ``nn.Sequential`` for an activation that the transposed convolution before it computes."""
 
-    def __init__(self, activation: nn.Module) -> None:
+    def __init__(self, activation: nn.Module, tail: Tail) -> None:
         super().__init__()
         # Not as a submodule: it has no state, and the names of all other modules must stay.
         self.activation: nn.Module
         self.__dict__["activation"] = activation
+        self.tail = tail
+        _share_hooks(activation, self)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`input`, which has been through the activation; the activation itself where it has not."""
+        if torch.jit.is_scripting():
+            return input  # the convolution's script has the tail, or there is no script
+        dst: Tensor = input if self.tail.applies() else self.activation.forward(input)
+        return dst
 
     def extra_repr(self) -> str:
         """The activation that it stands for."""
         return repr(self.activation)
 
 
-class FusedBehindNorm(Fused):
-    """The same behind a BatchNorm3d, which the convolution computes in eval mode alone."""
-
-    def __init__(self, activation: nn.Module, folded: FoldedNorm) -> None:
-        super().__init__(activation)
-        self.folded = folded
-
-    def forward(self, input: Tensor) -> Tensor:
-        """`input`, which has been through the activation; the activation itself where it has not."""
-        dst: Tensor = input if self.folded.applies() else self.activation(input)
-        return dst
-
-
 class FusedBatchNorm3d(nn.BatchNorm3d):
     """A BatchNorm3d that the transposed convolution before it computes in eval mode."""
 
+    tail: Tail
+
     def forward(self, input: Tensor) -> Tensor:
-        """`input`, which has been normalised; in training mode, the normalised `input`."""
-        return super().forward(input) if self.training else input
+        """`input`, which has been normalised; the normalised `input` where it has not."""
+        return input if self.tail.applies() else super().forward(input)
 
 
 @dataclass(eq=False, repr=False)
-class FoldedNorm:
-    """A BatchNorm3d in eval mode, and the activations behind it, as steps of the epilogue before it.
+class Tail:
+    """What stands behind a transposed convolution, as steps behind its epilogue.
 
-    The normalisation is one factor and one summand per channel. They are computed at each call, from a few values per
-    channel: so loading a state_dict, moving the model and training on are as right as before.
+    A BatchNorm3d in eval mode is one factor and one summand per channel. They are computed at each call, from a few
+    values per channel: so loading a state_dict, moving the model and training on are as right as before.
     """
 
-    norm: nn.BatchNorm3d
-    parent: nn.Sequential
-    key: str
-    steps: tuple[Step, ...]
-    text: str
+    norm: nn.BatchNorm3d | None = None
+    steps: tuple[Step, ...] = ()
+    text: str = ""
+    #: What must stay as it was: the convolution, what it computes, and containers of some of them.
+    places: tuple[_Place, ...] = ()
+    #: The innermost Sequential that holds all of these.
+    whole: nn.Sequential | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tail:
+        """Copied with a part of what it holds, it is none: so the copy of a part is what the part was before."""
+        copied = memo[id(self)] = Tail()
+        if id(self.whole) in memo:
+            for name, value in vars(self).items():
+                setattr(copied, name, copy.deepcopy(value, memo))
+        return copied
 
     def applies(self) -> bool:
-        """In training mode the batch's own mean and variance are not known before the convolution is. A module that
-        was put in the place of the norm, as `nn.SyncBatchNorm.convert_sync_batchnorm` does, computes for itself."""
-        return not self.norm.training and self.parent._modules.get(self.key) is self.norm
+        """Whether the convolution computes it: all that stand in it ask, and compute for themselves where it does not.
+        In training mode the batch's own mean and variance are not known before the convolution is. A module that was
+        put in the place of another does not ask, and one with hooks shows its own output to others."""
+        if not self.places or (self.norm is not None and self.norm.training):
+            return False
+        for parent, key, module, size, *_ in self.places:
+            if parent._modules.get(key) is not module or len(module._modules) != size or has_hooks(module):
+                return False
+        return True
+
+    def end(self) -> None:
+        """Lets what is left of it, in containers that are not restored, compute for itself."""
+        self.places = ()
 
     def tensors(self, weight: Tensor) -> list[Tensor]:
         """Factor and summand of each channel, in the type and on the device of the convolution's weight, which
         nn.DataParallel copies without the norm."""
         norm = self.norm
+        if norm is None:
+            return []
         factor = torch.rsqrt(_running(norm.running_var) + norm.eps)
         if norm.weight is not None:
             factor = factor * norm.weight
@@ -81,20 +104,8 @@ class FoldedNorm:
             summand = summand + norm.bias
         return [factor.to(weight), summand.to(weight)]
 
-    def then(self, activation: nn.Module) -> None:
-        """Takes an activation that follows."""
-        chain = Epilogue(self.steps, (None, None)).then(activation)
-        self.steps, self.text = chain.steps, chain.text
-
     def __repr__(self) -> str:
-        return f"BatchNorm3d as {self.text}"
-
-    @classmethod
-    def at(cls, place: _Place) -> FoldedNorm:
-        """The normalisation alone."""
-        chain = Epilogue().channel_mul().channel_add()
-        norm = cast(nn.BatchNorm3d, place.parent._modules[place.key])
-        return cls(norm, place.parent, place.key, chain.steps, chain.text)
+        return f"fused{'' if self.norm is None else ' in eval mode'}: {self.text}"
 
 
 class _Place(NamedTuple):
@@ -102,7 +113,17 @@ class _Place(NamedTuple):
 
     parent: nn.Sequential
     key: str
+    module: nn.Module
+    #: How many modules that one holds: what is appended to an inner Sequential may stand before what was fused.
+    size: int
     name: str
+    #: Those of the inner Sequentials around it.
+    around: tuple[_Place, ...]
+
+    def put(self, module: nn.Module) -> _Place:
+        """With `module` instead."""
+        self.parent._modules[self.key] = module
+        return self._replace(module=module, size=len(module._modules))
 
 
 def fuse(model: nn.Module, convolutions: set[nn.Module]) -> dict[nn.Module, list[str]]:
@@ -114,9 +135,9 @@ def fuse(model: nn.Module, convolutions: set[nn.Module]) -> dict[nn.Module, list
         if isinstance(sequence, nn.Sequential) and _runs_in_order(sequence):
             places = list(_places(sequence, prefix))
             for index, place in enumerate(places):
-                convolution = place.parent._modules[place.key]
+                convolution = place.module
                 if convolution in convolutions - done.keys() and _may_be_fused(convolution, uses):
-                    done[convolution] = _fuse_behind(convolution, places[index + 1 :], uses)
+                    done[convolution] = _fuse_behind(place, places[index + 1 :], sequence, uses)
     return done
 
 
@@ -126,72 +147,79 @@ def unfuse(model: nn.Module) -> None:
         for key, child in module._modules.items():
             if isinstance(child, Fused):
                 module._modules[key] = child.activation
+                _share_hooks(child, child.activation)
+                child.tail.end()
         if type(module) is FusedBatchNorm3d:
             module.__class__ = nn.BatchNorm3d  # type: ignore[assignment]
-        own = module.__dict__.pop("_own_steps", None)
-        if own is not None:
-            _set_steps(module, own[0])
-        module.__dict__.pop("_folded", None)
+            vars(module).pop("tail").end()
+        if "_tail" in vars(module):
+            vars(module).pop("_tail").end()
 
 
-def _fuse_behind(convolution: Any, places: list[_Place], uses: Counter[Any]) -> list[str]:
-    """Takes the modules that follow, up to the first that is no step."""
-    fused: list[str] = []
-    for place in places:
-        module = place.parent._modules[place.key]
-        folded = convolution._folded
-        if module is None or isinstance(module, (Fused, FusedBatchNorm3d)) or uses[place.parent] != 1:
-            return fused
-        label = type(module).__name__
-        if not fused and folded is None and _is_folded_norm(module, uses, convolution):
-            convolution._folded = FoldedNorm.at(place)
+def _fuse_behind(place: _Place, places: list[_Place], whole: Any, uses: Counter[Any]) -> list[str]:
+    """Takes the modules that follow in `whole`, up to the first that is no step."""
+    convolution: Any = place.module
+    following = _following(convolution, places, uses)
+    if not following:
+        return []
+    fused = [f"{each.name} ({type(each.module).__name__})" for each in following]
+    tail, chain = Tail(), Epilogue()
+    taken = [place]
+    for each in following:
+        module: Any = each.module
+        if type(module) is nn.BatchNorm3d:
+            tail.norm, chain = module, chain.channel_mul().channel_add()
             module.__class__ = FusedBatchNorm3d
-        elif why_no_steps(module) is None:
-            _take(convolution, module)
-            stands = Fused(module) if folded is None else FusedBehindNorm(module, folded)
-            place.parent._modules[place.key] = stands.train(module.training)
+            vars(module)["tail"] = tail
+            taken.append(each)
         else:
-            return fused
-        fused.append(f"{place.name} ({label})")
+            chain = chain.then(module)
+            taken.append(each.put(Fused(module, tail).train(module.training)))
+    count = Counter(around for each in taken for around in each.around)
+    tail.steps, tail.text = chain.steps, chain.text
+    tail.places = (*taken, *(around for around in count if count[around] < len(taken)))
+    tail.whole = [whole, *(around.module for around in count if count[around] == len(taken))][-1]
+    convolution._tail = tail
     return fused
 
 
-def _take(convolution: Any, activation: nn.Module) -> None:
-    if convolution._folded is not None:
-        convolution._folded.then(activation)
-        return
-    if "_own_steps" not in convolution.__dict__:
-        convolution._own_steps = (convolution._epilogue_steps,)
-    steps = as_epilogue(activation, "accelerate").steps
-    _set_steps(convolution, (*(convolution._epilogue_steps or ()), *steps))
+def _following(convolution: Any, places: list[_Place], uses: Counter[Any]) -> list[_Place]:
+    """Those of the `places` that can be fused: a BatchNorm3d may be the first."""
+    found: list[_Place] = []
+    for place in places:
+        if uses[place.parent] != 1:
+            break
+        is_norm = not found and _is_folded_norm(place.module, uses, convolution)
+        if not is_norm and why_no_steps(place.module) is not None:
+            break
+        found.append(place)
+    return found
 
 
-def _set_steps(convolution: Any, steps: tuple[Step, ...] | None) -> None:
-    """Activations have no tensors, so that the tensors of the steps stay."""
-    if steps is None:
-        del convolution._epilogue_steps, convolution._epilogue_text  # the class has the defaults
-    else:
-        convolution._epilogue_steps, convolution._epilogue_text = steps, Epilogue(steps).text
+def _share_hooks(giving: nn.Module, taking: nn.Module) -> None:
+    """Makes the hooks of one those of the other, and the handles of hooks good for both."""
+    vars(taking).update({name: value for name, value in vars(giving).items() if "hook" in name})
 
 
-def _places(sequence: nn.Sequential, prefix: str) -> Iterator[_Place]:
+def _places(sequence: nn.Sequential, prefix: str, around: tuple[_Place, ...] = ()) -> Iterator[_Place]:
     """The modules in the order in which they run, those of inner Sequentials among them."""
     for key, module in sequence._modules.items():
-        name = f"{prefix}.{key}" if prefix else key
-        if isinstance(module, nn.Sequential) and _runs_in_order(module):
-            yield from _places(module, name)
+        if module is None:  # calling the Sequential is an error
+            return
+        place = _Place(sequence, key, module, len(module._modules), f"{prefix}.{key}" if prefix else key, around)
+        if isinstance(module, nn.Sequential) and _runs_in_order(module) and not has_hooks(module):
+            yield from _places(module, place.name, (*around, place))
         else:
-            yield _Place(sequence, key, name)
+            yield place
 
 
 def _runs_in_order(sequence: nn.Sequential) -> bool:
-    own = type(sequence).forward is not nn.Sequential.forward or "forward" in vars(sequence)
-    return not own and not has_hooks(sequence)
+    return type(sequence).forward is nn.Sequential.forward and "forward" not in vars(sequence)
 
 
 def _may_be_fused(module: nn.Module, uses: Counter[Any]) -> bool:
     """A module in several places, or one with hooks, shows its own output to others."""
-    return isinstance(module, ConvTranspose3d) and uses[module] == 1 and not has_hooks(module)
+    return isinstance(module, ConvTranspose3d) and module._tail is None and uses[module] == 1 and not has_hooks(module)
 
 
 def _is_folded_norm(module: nn.Module, uses: Counter[Any], convolution: ConvTranspose3d) -> bool:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-PATH = Path(__file__).with_name("libtconv3d_torch.so")
+
+def find(folders: Iterable[str]) -> Path:
+    """The library in one of the package's `folders`, or where it should be beside this file. An editable installation
+    has two: its modules stay in the source tree, and what is built is installed."""
+    name = "libtconv3d_torch.so"
+    candidates = [Path(folder) / name for folder in folders]
+    return next((path for path in candidates if path.exists()), Path(__file__).with_name(name))
+
+
+PATH = find(sys.modules[__package__].__path__)
 
 _BUILD = "Build it with `pip install .` in the source tree of tconv3d (or `make build` to use it in place)."
 

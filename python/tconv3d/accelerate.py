@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar, Union, cast
 
 import torch
 from torch import nn
-from torch.nn.utils import parametrize
 
 from . import _cpu_estimate, _fusion, _library
 from .nn import ConvTranspose3d, LazyConvTranspose3d
@@ -87,9 +87,10 @@ def accelerate(
     ``fuse=True`` lets a transposed convolution compute what follows it in an ``nn.Sequential``: activations that an
     ``Epilogue`` has steps for, and, where the model is in eval mode, a BatchNorm3d and the activations behind it. In
     training mode such a BatchNorm3d computes for itself, as ever. A placeholder keeps the place of each activation. The
-    Sequential must be called as a whole: code that takes a module out of it gets the output with what was fused; call
-    `restore` before you put other modules into it. A transposed convolution with hooks (a lazy one has some until its
-    first input), or one that is in several places, keeps its own output.
+    Sequential must be called as a whole: code that calls a module or a slice of it by itself gets the output with what
+    was fused. A transposed convolution with hooks (a lazy one has some until its first input), or one that is in
+    several places, keeps its own output. Where you later put other modules between them, take some out or register
+    hooks, each computes for itself.
 
     >>> import tconv3d
     >>> from torch import nn
@@ -258,16 +259,27 @@ def _why_left(module: nn.Module) -> str | None:
     if isinstance(module, torch.jit.ScriptModule):
         return "is compiled TorchScript; accelerate the model before scripting it"
     if kind not in _REPLACEMENT:
-        return f"is a {kind.__module__}.{kind.__qualname__}, a subclass that may compute something else"
+        return (
+            f"is a {kind.__module__}.{kind.__qualname__}, a subclass that may compute something else "
+            "(tconv3d.enable() takes its calls of F.conv_transpose3d)"
+        )
     if "forward" in vars(module):
         return "has a forward of its own, set on the module"
     return None
 
 
 def _plain_type(module: nn.Module) -> type:
-    """The class beneath the one that torch.nn.utils.parametrize makes for each parametrized module."""
+    """The class beneath those that PyTorch made for this module."""
     kind = type(module)
-    return kind.__bases__[0] if parametrize.is_parametrized(module) else kind
+    while _is_made_for_a_module(kind):
+        kind = kind.__bases__[-1]
+    return kind
+
+
+def _is_made_for_a_module(kind: type) -> bool:
+    """Whether PyTorch made the class at run time, as torch.nn.utils.parametrize and fully_shard do: then no file has
+    it, and the class of the module that they were given is its last base."""
+    return kind.__module__.startswith("torch.") and not hasattr(sys.modules[kind.__module__], kind.__name__)
 
 
 def _swap(module: Any, always: bool) -> None:
@@ -281,9 +293,14 @@ def _swap(module: Any, always: bool) -> None:
 def _set_class(module: nn.Module, replacement: type) -> None:
     # Changing the class keeps the object, and with it everything that refers to it or hangs on it: hooks, optimizers,
     # weight norm, shared parameters, other modules that hold it. A copy would have to be told about each of them.
-    if parametrize.is_parametrized(module):
-        # The generated class carries the parametrized tensors as properties; copies of the module may share it, so it
-        # is made anew on top of the replacement instead of being changed.
-        members = {k: v for k, v in vars(type(module)).items() if k not in ("__dict__", "__weakref__")}
-        replacement = type(type(module).__name__, (replacement,), members)
-    module.__class__ = replacement
+    module.__class__ = _on_top_of(replacement, type(module))
+
+
+def _on_top_of(replacement: type, kind: type) -> type:
+    """`replacement`, under the classes that PyTorch made for the module. These carry its tensors as properties, and
+    copies of the module may share them, so they are made anew instead of being changed."""
+    if not _is_made_for_a_module(kind):
+        return replacement
+    *others, beneath = kind.__bases__
+    members = {k: v for k, v in vars(kind).items() if k not in ("__dict__", "__weakref__")}
+    return type(kind.__name__, (*others, _on_top_of(replacement, beneath)), members)

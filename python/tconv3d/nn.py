@@ -17,7 +17,7 @@ from .epilogue import Epilogue, Step
 from .functional import by_pytorch, call
 
 if TYPE_CHECKING:
-    from ._fusion import FoldedNorm
+    from ._fusion import Tail
 
 
 class ConvTranspose3d(nn.ConvTranspose3d):
@@ -45,8 +45,8 @@ class ConvTranspose3d(nn.ConvTranspose3d):
     _epilogue_text = ""
     #: The attribute that holds the tensor of each step that has one; None for an open step.
     _epilogue_names = cast("tuple[str | None, ...]", ())
-    #: What tconv3d.accelerate(fuse=True) computes behind the epilogue in eval mode.
-    _folded = cast("FoldedNorm | None", None)
+    #: What tconv3d.accelerate(fuse=True) computes behind the epilogue.
+    _tail = cast("Tail | None", None)
     #: The five parameters, once they have been checked; forgotten when one is changed.
     _checked_parameters = cast("Parameters | None", None)
     #: Whether PyTorch's operator computes on the CPU, because tconv3d.accelerate expects it to be faster there.
@@ -106,11 +106,6 @@ class ConvTranspose3d(nn.ConvTranspose3d):
 
     @epilogue.setter
     def epilogue(self, epilogue: EpilogueLike | None) -> None:
-        if "_own_steps" in self.__dict__:  # its activations would be lost: placeholders stand where they were
-            raise RuntimeError(
-                "ConvTranspose3d: this module computes activations that tconv3d.accelerate(fuse=True) took from behind "
-                f"it ({self.epilogue!r}): call tconv3d.restore(model) before you set its epilogue"
-            )
         chain = None if epilogue is None else as_epilogue(epilogue, "ConvTranspose3d: epilogue")
         for name in self._epilogue_names:
             if name is not None:
@@ -149,7 +144,7 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         compute = by_pytorch if self._leaves_cpu and getattr(input, "is_cpu", False) else call
         weight, bias = self._tensor("weight"), self._tensor("bias")
         steps, text, names = self._epilogue_steps or (), self._epilogue_text, self._epilogue_names
-        if operands is not None or self._folded is not None or None in names:
+        if operands is not None or self._tail is not None or None in names:
             return compute(input, weight, bias, parameters, *self._chain(operands))
         if not names:
             return compute(input, weight, bias, parameters, steps, text)
@@ -160,7 +155,7 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         text: str = super().extra_repr()  # type: ignore[no-untyped-call]
         if self._epilogue_steps is not None:
             text += f", epilogue={self.epilogue!r}"
-        return text if self._folded is None else f"{text}, in eval mode {self._folded!r}"
+        return text if self._tail is None else f"{text}, {self._tail!r}"
 
     def _tensor(self, name: str) -> Any:
         """The attribute of that name. A parameter or a buffer is found at once: `nn.Module.__getattr__` takes half a
@@ -185,9 +180,10 @@ class ConvTranspose3d(nn.ConvTranspose3d):
             tensors = (self.epilogue or Epilogue()).bind(*brought).bound_operands()
         else:
             tensors = [self._tensor(name) for name in self._epilogue_names]
-        if self._folded is not None and self._folded.applies():
-            steps, text = (*steps, *self._folded.steps), f"{text} {self._folded.text}"
-            tensors += self._folded.tensors(self.weight)
+        tail = self._tail
+        if tail is not None and tail.applies():
+            steps, text = (*steps, *tail.steps), f"{text} {tail.text}" if text else tail.text
+            tensors += tail.tensors(self.weight)
         return steps, text, tensors
 
     @property
@@ -196,9 +192,10 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         records what was called instead of compiling it."""
         if torch.jit._trace._trace_module_map is not None:
             return ""
-        if self._folded is not None:
+        if self._tail is not None and (self._tail.norm is not None or not self._tail.applies()):
+            fused = "a BatchNorm3d" if self._tail.norm is not None else "modules, changed since,"
             raise ValueError(
-                "ConvTranspose3d: torch.jit.script cannot take a BatchNorm3d that accelerate(fuse=True) has fused: "
+                f"ConvTranspose3d: torch.jit.script cannot take {fused} that accelerate(fuse=True) has fused: "
                 "call tconv3d.restore(model) and tconv3d.accelerate(model) first"
             )
         if None in self._epilogue_names:
@@ -211,7 +208,7 @@ class ConvTranspose3d(nn.ConvTranspose3d):
                 "ConvTranspose3d: torch.jit.script takes an epilogue with at most 8 tensors, "
                 f"but this one has {len(self._epilogue_names)}: {self.epilogue}"
             )
-        return self._epilogue_text
+        return self._epilogue_text if self._tail is None else f"{self._epilogue_text} {self._tail.text}".lstrip()
 
     def _scripted_operands(self) -> list[Tensor]:
         """The epilogue's tensors in a script, which finds an attribute by a literal name only."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributed import fsdp
 
 import tconv3d
 from oracle import ours_ran
@@ -44,7 +46,9 @@ def test_swaps_every_module_in_place() -> None:
     assert tconv3d.accelerate(model, always=True) is model
     report = tconv3d.report(model)
     assert set(report.swapped) == {"up", "blocks.0.1"}
-    assert [name for name, _ in report.left] == ["special"]
+    ((name, why),) = report.left
+    assert name == "special"
+    assert "test_accelerate.Special, a subclass that may compute something else (tconv3d.enable() takes" in why
     assert type(model.up) is tconv3d.ConvTranspose3d
     assert type(model.blocks[0][1]) is tconv3d.ConvTranspose3d
     assert model.same is model.up
@@ -131,6 +135,51 @@ def test_parametrized_modules() -> None:
     assert list(model.state_dict()) == keys
     assert ours_ran(model, SRC)
     assert not ours_ran(twin, SRC)
+
+
+@pytest.fixture
+def process_group() -> Iterator[None]:
+    """A group of this process alone."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_distributed_data_parallel(process_group: None) -> None:
+    plain = nn.Sequential(nn.ConvTranspose3d(4, 6, 3), nn.ReLU())
+    model = tconv3d.accelerate(copy.deepcopy(plain), fuse=True, always=True)
+    parallel = nn.parallel.DistributedDataParallel(model)
+    assert ours_ran(parallel, SRC)
+    for each in (plain, parallel):
+        each(SRC).square().sum().backward()
+    torch.testing.assert_close(model[0].weight.grad, plain[0].weight.grad)
+
+
+@pytest.mark.skipif(not hasattr(fsdp, "fully_shard"), reason="this PyTorch has no fully_shard")
+@pytest.mark.parametrize("first", ["accelerate", "fully_shard"])
+@pytest.mark.parametrize("parametrized", [False, True], ids=["plain", "parametrized"])
+def test_sharded_modules(process_group: None, first: str, parametrized: bool) -> None:
+    """fully_shard makes a class of its own for each module that it is given."""
+    plain = nn.Sequential(nn.ConvTranspose3d(4, 6, 3), nn.ReLU())
+    if parametrized:
+        nn.utils.parametrizations.weight_norm(plain[0], dim=1)
+    model = copy.deepcopy(plain)
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+    if first == "accelerate":
+        tconv3d.accelerate(model, always=True)
+    fsdp.fully_shard(model[0], mesh=mesh)
+    kind = type(model[0]).__name__
+    tconv3d.accelerate(model, always=True)
+    assert tconv3d.report(model).swapped == ("0",)
+    assert ours_ran(model, SRC)
+    for _ in range(2):
+        assert isinstance(model[0], fsdp.FSDPModule)
+        assert type(model[0]).__name__ == kind
+        torch.testing.assert_close(model(SRC), plain(SRC))
+        model(SRC).sum().backward()
+        tconv3d.restore(model)
+        assert not isinstance(model[0], tconv3d.ConvTranspose3d)
+    assert not ours_ran(model, SRC)
 
 
 def test_what_accelerate_refuses() -> None:

@@ -180,8 +180,27 @@ def test_explain_tells_why_others_were_passed_over(monkeypatch: pytest.MonkeyPat
     assert "TCONV3D_IMPL" in out
 
 
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    """`explain ... | head -1`, where the pipe is closed before the command has written all."""
+    command = [sys.executable, "-u", "-m", "tconv3d", "explain", PROBLEM]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
 def test_explain_finds_problems_by_name() -> None:
     assert "96x96x96" in succeed("explain", "kb1_70", "--no-measure")
+
+
+def test_explain_takes_lists_of_dtypes_layouts_and_directions() -> None:
+    asked = ("--dtype", "f32,bf16", "--layout", "ncdhw,ndhwc", "--direction", "fwd,bwd_data", "--no-measure")
+    lines = succeed("explain", PROBLEM, *asked).splitlines()
+    shown = [line.split()[-3:] for line in lines if line.startswith("problem")]
+    modes = [(dtype, layout) for dtype in ("f32", "bf16") for layout in ("ncdhw", "ndhwc")]
+    assert shown == [[*mode, direction] for mode in modes for direction in ("fwd", "bwd_data")]
 
 
 @pytest.mark.parametrize(
@@ -191,6 +210,8 @@ def test_explain_finds_problems_by_name() -> None:
         (("explain", PROBLEM, "--device", "mps"), "--device is cpu or cuda, got mps"),
         (("explain", "n1 ci2 co3 1x1x1 k1 p1"), "-1"),
         (("explain", PROBLEM, "--epilogue", "blur"), "blur"),
+        (("explain", PROBLEM, "--layout", "nhwc"), "unknown 'nhwc'; known: ncdhw, ndhwc"),
+        (("explain", PROBLEM, "--dtype", "int8"), "unknown 'int8'; known: tf32, f32"),
         (("explain", "kb1_7"), "'baselines' has no problem named 'kb1_7': did you mean kb1_7"),
         (("explain", "something"), "no problem named 'something': it has kb1_58, "),
         (("precompile", "kb1_7", "--gpu", "h200"), "'baselines' has no problem of that name: did you mean kb1_7"),

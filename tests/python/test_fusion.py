@@ -124,6 +124,20 @@ def test_copies(way: str) -> None:
     assert type(tconv3d.restore(other)[2]) is nn.ReLU
 
 
+def test_copies_of_parts_are_what_the_parts_were() -> None:
+    """A copy of a container of all that was fused stays fused; of anything less, each computes for itself."""
+    plain = nn.Sequential(nn.Tanh(), nn.Sequential(up(), nn.Sequential(norm(), nn.ReLU())), nn.Conv3d(6, 2, 1)).eval()
+    fused = tconv3d.accelerate(copy.deepcopy(plain), fuse=True, always=True)
+    inputs = {"1": SRC, "1.0": SRC, "1.1": torch.randn(2, 6, 3, 3, 3)}
+    inputs["1.1.0"] = inputs["1.1.1"] = inputs["1.1"]
+    for name, src in inputs.items():
+        part = copy.deepcopy(fused.get_submodule(name))
+        torch.testing.assert_close(part(src), plain.get_submodule(name)(src))
+    assert copy.deepcopy(fused[1])[0]._tail.applies()
+    assert not copy.deepcopy(fused[1][0])._tail.applies()
+    torch.testing.assert_close(fused(SRC), plain(SRC))
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
 def test_moved_to_another_dtype(dtype: torch.dtype) -> None:
     plain = nn.Sequential(up(), norm(), nn.ReLU()).eval()
@@ -195,6 +209,16 @@ def test_nothing_is_fused_where_others_see_the_parts(kind: str) -> None:
     torch.testing.assert_close(model(SRC), expected)
 
 
+def test_hooks_on_the_whole_sequential_leave_it_fused() -> None:
+    """As those of fully_shard and of logging are."""
+    model = nn.Sequential(nn.Sequential(up(), nn.ReLU()))
+    model[0].register_forward_hook(lambda module, inputs, output: output + 1)
+    expected = copy.deepcopy(model)(SRC)
+    tconv3d.accelerate(model, fuse=True)
+    assert len(tconv3d.report(model).fused) == 1
+    torch.testing.assert_close(model(SRC), expected)
+
+
 def test_skipped_modules_are_not_fused() -> None:
     model = nn.Sequential(up(), nn.ReLU())
     tconv3d.accelerate(model, fuse=True, skip="0")
@@ -206,7 +230,7 @@ def test_the_report_names_what_was_fused() -> None:
     text = str(tconv3d.report(tconv3d.accelerate(model, fuse=True)))
     assert "fused    0 with 1 (BatchNorm3d), 2 (ReLU)" in text
     assert tconv3d.report(tconv3d.accelerate(model, fuse=True)).fused == (("0", ("1 (BatchNorm3d)", "2 (ReLU)")),)
-    assert "in eval mode BatchNorm3d as channel_mul channel_add relu" in repr(model)
+    assert "fused in eval mode: channel_mul channel_add relu" in repr(model)
 
 
 def test_torchscript_takes_fused_activations() -> None:
@@ -223,16 +247,28 @@ def test_torchscript_never_forgets_a_fused_norm() -> None:
     torch.testing.assert_close(torch.jit.script(tconv3d.restore(model))(SRC), expected)
 
 
-def test_the_epilogue_of_a_fused_module_is_not_set_beside_its_placeholders() -> None:
-    model = nn.Sequential(nn.ConvTranspose3d(4, 6, 2), nn.ReLU())
+def test_torchscript_takes_no_fused_module_that_was_changed() -> None:
+    model = tconv3d.accelerate(nn.Sequential(up(), nn.ReLU(), nn.Tanh()), fuse=True)
+    model[2] = nn.Sigmoid()
+    with pytest.raises(ValueError, match=r"modules, changed since, .* call tconv3d\.restore"):
+        torch.jit.script(model)
+    expected = model(SRC)
+    torch.testing.assert_close(torch.jit.script(tconv3d.restore(model))(SRC), expected)
+
+
+def test_a_fused_module_may_get_an_epilogue() -> None:
+    """What was fused stays behind it, as the module that it stands for did."""
+    model = nn.Sequential(up(), nn.ReLU())
+    plain = copy.deepcopy(model)
     tconv3d.accelerate(model, fuse=True, always=True)
-    for epilogue in (None, nn.Tanh()):
-        with pytest.raises(RuntimeError, match=r"took from behind it \(Epilogue\(\)\.relu\(\)\).*restore"):
-            model[0].epilogue = epilogue
-    assert model[0].epilogue == tconv3d.Epilogue().relu()
-    tconv3d.accelerate(tconv3d.restore(model))
+    for epilogue in (Epilogue().mul(-1.0), nn.Tanh(), None):
+        model[0].epilogue = epilogue
+        chain = nn.Identity() if epilogue is None else epilogue
+        torch.testing.assert_close(model(SRC), torch.relu(chain(plain[0](SRC))))
     model[0].epilogue = nn.Tanh()
-    assert model[0].epilogue == tconv3d.Epilogue().tanh()
+    tconv3d.restore(model)
+    assert model[0].epilogue == Epilogue().tanh()
+    torch.testing.assert_close(model(SRC), torch.relu(torch.tanh(plain[0](SRC))))
 
 
 def test_a_module_in_the_place_of_a_fused_norm_computes_for_itself() -> None:
@@ -249,3 +285,57 @@ def test_a_module_in_the_place_of_a_fused_norm_computes_for_itself() -> None:
     torch.testing.assert_close(model(src), plain(src))
     assert isinstance(tconv3d.restore(model)[2], nn.ReLU)
     torch.testing.assert_close(model(src), plain(src))
+
+
+def listened_to(module: nn.Module) -> None:
+    module.register_forward_hook(lambda module, inputs, output: output + inputs[0].mean())
+
+
+CHANGES: dict[str, Callable[[nn.Sequential], object]] = {
+    "a module in front": lambda model: model.insert(0, nn.Tanh()),
+    "no module in front": lambda model: model.pop(0),
+    "a module between": lambda model: model[1].insert(1, nn.Tanh()),
+    "a module before the activations": lambda model: model.insert(2, nn.Tanh()),
+    "a module at the end of a container": lambda model: model[1].append(nn.Tanh()),
+    "a module at the end": lambda model: model.append(nn.Tanh()),
+    "another norm": lambda model: model[1].__setitem__(1, nn.InstanceNorm3d(6)),
+    "another activation": lambda model: model[2].__setitem__(0, nn.Sigmoid()),
+    "another container": lambda model: model.__setitem__(2, nn.Sequential(nn.Sigmoid(), nn.Identity())),
+    "no norm": lambda model: model[1].pop(1),
+    "no activation": lambda model: model[2].pop(0),
+    "a hook on the convolution": lambda model: listened_to(model[1][0]),
+    "a hook on the norm": lambda model: listened_to(model[1][1]),
+    "a hook on the activation": lambda model: listened_to(model[2][0]),
+    "a hook on a container": lambda model: listened_to(model[1]),
+    "a hook before the norm": lambda model: model[1][1].register_forward_pre_hook(lambda module, inputs: inputs[0] - 1),
+    "a hook on the whole": listened_to,
+    "one part restored": lambda model: tconv3d.restore(model[1][0]),
+    "another part restored": lambda model: tconv3d.restore(model[1]),
+    "a third part restored": lambda model: tconv3d.restore(model[2]),
+}
+
+
+@pytest.mark.parametrize("normed", [False, True], ids=["activations", "batch norm"])
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_model_may_be_changed_after_it_was_fused(kind: str, normed: bool) -> None:
+    """Where not all stand as they stood, or somebody listens, each module computes for itself."""
+    middle = norm() if normed else nn.ELU()
+    plain = nn.Sequential(nn.Tanh(), nn.Sequential(up(), middle), nn.Sequential(nn.LeakyReLU(), nn.Tanh())).eval()
+    fused = tconv3d.accelerate(copy.deepcopy(plain), fuse=True, always=True)
+    for model in (plain, fused):
+        CHANGES[kind](model)
+    torch.testing.assert_close(fused.eval()(SRC), plain.eval()(SRC))
+    torch.testing.assert_close(tconv3d.restore(fused)(SRC), plain(SRC))
+
+
+def test_hooks_see_what_they_see_in_pytorchs_modules() -> None:
+    plain = nn.Sequential(up(), norm(), nn.ReLU(), nn.Conv3d(6, 2, 1)).eval()
+    fused = tconv3d.accelerate(copy.deepcopy(plain), fuse=True, always=True)
+    seen: list[list[Tensor]] = [[], []]
+    for model, record in zip((plain, fused), seen):
+        for module in model:
+            module.register_forward_hook(lambda _, inputs, output, to=record: to.extend((*inputs, output)))
+            module.register_full_backward_hook(lambda _, inputs, outputs, to=record: to.extend(outputs))
+        model(SRC.clone().requires_grad_()).sum().backward()
+    assert len(seen[0]) == 12
+    torch.testing.assert_close(seen[1], seen[0])

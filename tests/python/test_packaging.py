@@ -14,6 +14,7 @@ import pytest
 
 import tconv3d
 from tconv3d import __main__ as command_line
+from tconv3d import _library
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
@@ -46,6 +47,16 @@ def test_a_wheel_names_its_pytorch(metadata: ModuleType, state: str) -> None:
     wheel = made(metadata, state)
     assert wheel["version"] == f"{tconv3d.__version__}+torch2.13"
     assert wheel["dependencies"] == ["torch==2.13.*"]
+
+
+def test_an_editable_installation_has_its_library_apart_from_its_modules(tmp_path: Path) -> None:
+    sources, installed = tmp_path / "sources", tmp_path / "installed"
+    for folder in (sources, installed):
+        folder.mkdir()
+    beside = Path(_library.__file__).with_name("libtconv3d_torch.so")
+    assert _library.find([str(installed), str(sources)]) == beside
+    (installed / beside.name).touch()
+    assert _library.find([str(sources), str(installed)]) == installed / beside.name
 
 
 def test_a_source_distribution_takes_every_pytorch(metadata: ModuleType) -> None:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 import torch
 
 from .. import _library
-from ..problem import DIRECTIONS, Problem, find_file
+from ..problem import NamedProblem, Problem, find_file
 from . import model
 from .gpu import measure_gpu_rates, require_gpu
-from .listed import named, words
+from .listed import add_variants, named, variants
 from .machine import measure_rates, roofline
-from .modes import MODES, in_mode, mode_of
+from .modes import mode_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("problem", help='such as "n8 ci48 co24 96x96x96 k3 s1 p0", or a name of --problems')
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda or cuda:1")
-    parser.add_argument("--dtype", choices=list(MODES), help="in place of the problem's")
-    parser.add_argument("--direction", metavar="LIST", help=f"of {', '.join(DIRECTIONS)}; default: the problem's")
+    add_variants(parser)
     parser.add_argument("--epilogue", default="", metavar="TEXT", help='such as "clamp(min=-1) div(2)"')
     parser.add_argument("--problems", default="baselines", metavar="FILE", help="where names are looked up")
     parser.add_argument("--no-measure", action="store_true", help="leave out the roofline, which takes a second")
@@ -32,19 +30,18 @@ def run(options: argparse.Namespace) -> int:
     device = torch.device(options.device)
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"--device is cpu or cuda, got {options.device}: elsewhere PyTorch's operator computes")
-    problem = _find(options.problem, options.problems)
-    if options.dtype is not None:
-        problem = in_mode(problem, options.dtype)
+    cases = variants(_find(options.problem, options.problems), options)
     asked = model.asked_for(options)
     if asked is not None and device.type != "cuda":
         raise ValueError(f"--gpu and --arch go with --device cuda, got --device {options.device}")
     if asked is None and device.type == "cuda":
         require_gpu()
-    for direction in words(options.direction, DIRECTIONS, problem.direction):
-        directed = replace(problem, direction=direction)
-        print(_explained(directed, options.epilogue, device, asked).rstrip())
+    for index, case in enumerate(cases):
+        if index > 0:
+            print()
+        print(_explained(case.problem, options.epilogue, device, asked).rstrip())
         if asked is None and not options.no_measure:  # the roofline is measured, and another GPU may not be here
-            print(_roofline(directed, device))
+            print(_roofline(case.problem, device))
     return 0
 
 
@@ -64,11 +61,11 @@ def _roofline(problem: Problem, device: torch.device) -> str:
         return roofline(problem, rates, f"{torch.cuda.get_device_name()}, {mode_of(problem)}")
 
 
-def _find(text: str, problems: str) -> Problem:
+def _find(text: str, problems: str) -> NamedProblem:
     """A problem string has blanks, a name has none."""
     if " " in text.strip():
-        return Problem.parse(text)
+        return NamedProblem(text, Problem.parse(text), "")
     found = named(text, find_file(problems))
     if isinstance(found, str):
         raise ValueError(f"'{problems}' has no problem named '{text}': {found}")
-    return found.problem
+    return found

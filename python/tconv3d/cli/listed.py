@@ -19,22 +19,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "problems", nargs="+", metavar="PROBLEM", help="problem strings, files of them, or names of baselines"
     )
-    parser.add_argument("--dtype", metavar="LIST", help=f"of {', '.join(MODES)}; default: the problems' own")
-    parser.add_argument("--layout", metavar="LIST", help=f"of {', '.join(LAYOUTS)}; default: the problems' own")
-    parser.add_argument("--direction", metavar="LIST", help=f"of {', '.join(DIRECTIONS)}; default: the problems' own")
+    add_variants(parser)
+
+
+def add_variants(parser: argparse.ArgumentParser) -> None:
+    for option, known in (("--dtype", MODES), ("--layout", LAYOUTS), ("--direction", DIRECTIONS)):
+        parser.add_argument(option, metavar="LIST", help=f"of {', '.join(known)}; default: the problem's own")
 
 
 def listed(options: argparse.Namespace) -> list[NamedProblem]:
-    return [case for text in options.problems for named in _read(text) for case in _variants(named, options)]
+    return [case for text in options.problems for named in _read(text) for case in variants(named, options)]
 
 
-def words(text: str | None, known: Iterable[str], default: str) -> list[str]:
-    """The words of a list, all of which are known, or the default."""
-    found = text.split(",") if text else [default]
-    for word in found:
-        if word not in known:
-            raise ValueError(f"unknown '{word}'; known: {', '.join(known)}")
-    return found
+def variants(named: NamedProblem, options: argparse.Namespace) -> list[NamedProblem]:
+    problem = named.problem
+    return [
+        NamedProblem(
+            f"{named.name} {mode} {layout}" + ("" if direction == "fwd" else f" {direction}"),
+            replace(in_mode(problem, mode), layout=layout, direction=direction),
+            named.why,
+        )
+        for mode in _words(options.dtype, MODES, mode_of(problem))
+        for layout in _words(options.layout, LAYOUTS, problem.layout)
+        for direction in _words(options.direction, DIRECTIONS, problem.direction)
+    ]
 
 
 def named(text: str, file: Path) -> NamedProblem | str:
@@ -60,15 +68,10 @@ def _read(text: str) -> list[NamedProblem]:
     return [NamedProblem(name, Problem.parse(text), "")]
 
 
-def _variants(named: NamedProblem, options: argparse.Namespace) -> list[NamedProblem]:
-    problem = named.problem
-    return [
-        NamedProblem(
-            f"{named.name} {mode} {layout}" + ("" if direction == "fwd" else f" {direction}"),
-            replace(in_mode(problem, mode), layout=layout, direction=direction),
-            named.why,
-        )
-        for mode in words(options.dtype, MODES, mode_of(problem))
-        for layout in words(options.layout, LAYOUTS, problem.layout)
-        for direction in words(options.direction, DIRECTIONS, problem.direction)
-    ]
+def _words(text: str | None, known: Iterable[str], default: str) -> list[str]:
+    """The words of a list, all of which are known, or the default."""
+    found = text.split(",") if text else [default]
+    for word in found:
+        if word not in known:
+            raise ValueError(f"unknown '{word}'; known: {', '.join(known)}")
+    return found
