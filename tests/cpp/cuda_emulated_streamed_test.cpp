@@ -86,6 +86,13 @@ constexpr Case kCases[] = {
     {"n1 ci8 co8 2x7x9 k2x6x6 f32", Engine::mma, Store::voxels, "the same, in passes over the taps of a row",
      kRowsApart},
     {"n1 ci8 co8 2x4x5 k3 s2 p1 op1 tf32", Engine::mma, Store::voxels, "mma.sync"},
+    {"n2 ci5 co8 2x4x5 k3 p1 bf16 ndhwc", Engine::wgmma, Store::channels,
+     "channels that TMA does not take, one by one: an odd number of 16 bits"},
+    {"n1 ci10 co8 3x4x5 k3 s2 p1 f16 ndhwc", Engine::wgmma, Store::channels, "the same, two at once"},
+    {"n1 ci24 co16 2x4x5 k3 p1 g2 bf16 ndhwc", Engine::wgmma, Store::channels, "the same, four at once, of groups"},
+    {"n1 ci6 co8 3x4x5 k3 p1 tf32 ndhwc", Engine::wgmma, Store::channels, "the same in fp32, two at once"},
+    {"n1 ci7 co8 2x4x5 k3 p1 f32 ndhwc", Engine::wgmma, Store::channels, "the same in parts, one by one"},
+    {"n1 ci24 co8 2x4x5 k3 p1 f16 ndhwc", Engine::mma, Store::channels, "mma.sync, 16 bytes of channels at once"},
 };
 
 class StreamedEmulated : public ::testing::TestWithParam<size_t> {};

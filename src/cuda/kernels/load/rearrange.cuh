@@ -1,9 +1,9 @@
 #pragma once
 
-// How warps rearrange the input into core matrices: where TMA brings channel planes, where fp32 is to be split in
-// parts, and where TMA cannot take the input at all. What bwd_data takes apart is in load/deinterleave.cuh.
+// How warps rearrange the input into core matrices: where TMA brings channel planes, and where fp32 is to be split in
+// parts. What bwd_data takes apart is in load/deinterleave.cuh, and what TMA cannot take at all in load/global.cuh.
 #include "load/deinterleave.cuh"
-#include "schedule/positions.cuh"
+#include "load/global.cuh"
 
 namespace {
 
@@ -190,48 +190,6 @@ __device__ __forceinline__ void rearrange_floats(const InputWalk& walk, uint32_t
     }
 }
 
-// ---- Global memory ----
-
-/// One position of the channels of a core matrix, element by element: for rows that TMA cannot take.
-__device__ __forceinline__ CoreRow row_from_global(const InputWalk& walk, const Voxel& voxel, int plane, int core) {
-    using Element = typename Unsigned<4 / kWordChannels>::Type;
-    const TensorCoreArguments& args = walk.args;
-    const int n = walk.item().n + voxel.image / kSlices;
-    const int d = depth_of(walk.slice()) * kSlices + voxel.image % kSlices;
-    const int h = first_row(walk.item()) + voxel.row * kInStrideH + plane_row(plane);
-    const int w = first_column(walk.item()) + voxel.column * kInStrideW + plane_column(plane);
-    const int channel = walk.chunk() * kSteps * kChannelStep + core * 4 * kWordChannels;
-    const bool inside = voxel.image < Geometry(args).images() && n < args.batch && h >= 0 && h < args.in_extents.h &&
-                        w >= 0 && w < args.in_extents.w;
-    const int64_t area = static_cast<int64_t>(args.in_extents.h) * args.in_extents.w;
-    const int64_t volume = area * args.in_extents.d * kSlices;
-    const int64_t place = d * area + static_cast<int64_t>(h) * args.in_extents.w + w;
-    constexpr int kChannels = kGroups * kInChannels;
-    const int64_t first =
-        kChannelsLast
-            ? (n * volume + place) * kChannels + walk.item().group * kInChannels + channel
-            : (static_cast<int64_t>(n) * kChannels + walk.item().group * kInChannels + channel) * volume + place;
-    const int64_t stride = kChannelsLast ? 1 : volume;
-    const Element* in = reinterpret_cast<const Element*>(args.in) + first;
-    return make_row([&](int c) -> uint32_t {
-        return inside && channel + c < kInChannels ? static_cast<uint32_t>(__ldg(in + c * stride)) : 0u;
-    });
-}
-
-/// Small planes have fewer positions than there are lanes, but several core matrices.
-__device__ __forceinline__ void rearrange_global(const InputWalk& walk, uint32_t to, int thread) {
-    const Geometry geometry(walk.args);
-    const int loaded = geometry.loaded(), positions = loaded * kStagedPlanes;
-#pragma unroll 1
-    for (int core = 0, position = thread;; position += kRearrangingThreads) {
-        for (; position >= positions; position -= positions)
-            if (++core == 2 * kSteps) return;
-        const StagedPosition staged(position, loaded);
-        store_core_row(to + core * kPlaneBytes + staged.position(geometry) * 16,
-                       row_from_global(walk, voxel_at(geometry, staged.of_plane), staged.plane, core));
-    }
-}
-
 __device__ __forceinline__ void rearrange(const TensorCoreArguments& args, const Pipeline& pipe, int thread) {
     int s = 0;
     ElementTable table(pipe, thread);
@@ -241,7 +199,7 @@ __device__ __forceinline__ void rearrange(const TensorCoreArguments& args, const
         pipe.in.wait_empty(s);
         const uint32_t to = pipe.in.at(s), raw = kHasRaw ? pipe.raw.at(s) : 0;
         if constexpr (kSource == Source::global) {
-            rearrange_global(walk, to, thread);
+            stage_from_global(walk, to, thread);
         } else if constexpr (kTakesElementsApart) {
             take_elements_apart(walk, table, to, raw, thread);
         } else if constexpr (kTakesHalvesApart) {

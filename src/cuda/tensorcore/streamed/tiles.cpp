@@ -29,11 +29,7 @@ int64_t most_accumulators(const Problem& problem, const TapTables& tables, const
     if (split) return config.has_rearrangers() ? 72 : 88;
     if (tables.plane.taps() > 32) return config.has_rearrangers() ? 108 : 140;
     int64_t addresses = (tables.plane.products() > 24 ? 16 : 0) + (problem.channels_last() ? 12 : 0);
-    if (config.input.loads_by_addresses(config.sizes)) {
-        addresses += 16;
-    } else if (config.input.source == Source::ranges) {
-        addresses += 24;
-    }
+    if (config.input.loads_by_addresses(config.sizes)) addresses += 16;
     // Many biases are not loaded before they are needed.
     const int64_t biases = config.tile.channels >= 32 ? 4 : config.tile.channels / 4;
     const int64_t rearrangers = !config.has_rearrangers() ? 0 : config.any_size() ? 48 : 32;
@@ -175,8 +171,9 @@ void StreamedConfigs::consider_channels(Config config) const {
     for (const Ring& ring : tables_.depth.rings) slots += std::max<int64_t>(ring.length, 1);
     for (config.tile.channels = 8; config.tile.channels <= channels; config.tile.channels += 8) {
         config.products.columns = tables_.depth.slots * config.tile.channels;
-        // Half as many registers are operands of one statement, of the 128 that 512 threads start with.
-        const int64_t most = config.has_rearrangers() ? 224 : kMostColumns;
+        // Half as many registers are operands of one instruction, of the 128 that 512 threads start with. Where shifts
+        // are no constants, descriptors for them are among the others.
+        const int64_t most = !config.has_rearrangers() ? kMostColumns : config.any_size() ? 192 : 224;
         if (config.products.columns * tables_.plane.longest_product() > most) break;
         int64_t& m_tiles = config.products.m_tiles;
         for (m_tiles = 1; m_tiles <= kMostTiles; ++m_tiles) {
