@@ -60,6 +60,8 @@ constexpr CellCase kCellCases[] = {
     {"n2 ci190 co190 2x3x4 k3 s2 p1 op1 g190 bf16 ndhwc", 4, "more packs than a warp has lanes"},
     {"n1 ci3 co3 2x3x4 k3 s2 p1 g3 bf16 ndhwc", 2, "channels that are no packs"},
     {"n1 ci24 co24 2x3x4 k7 s2 p2 g24 f32 ndhwc", 1, "channels side by side, as many as have room for their weights"},
+    {"n1 ci4 co4 2x3x4 k5 s4 g4 bf16", 1, "a stride of 64 outputs"},
+    {"n1 ci4 co4 2x2x3 k5 s4 p1 op2 g4 f32 ndhwc", 1, "the same, channels last"},
 };
 
 void PrintTo(const CellCase& one, std::ostream* text) {

@@ -11,7 +11,8 @@
 namespace tconv3d::cuda {
 namespace {
 
-constexpr int64_t kMostOutputs = 32; // of a cell: each is code of its own to store it
+constexpr int64_t kMostOutputs = 32;         // of a cell: each is code of its own to store it
+constexpr int64_t kMostOutputsOfStride = 64; // where it is one stride, which it must have
 // A thread has 255 registers of 4 bytes: for sums, for the voxels of a slice, for the weights that are held.
 constexpr int64_t kMostSumBytes = 64 * 4;
 constexpr int64_t kMostHeldBytes = 32 * 4; // as kHoldsWeights of the kernel
@@ -198,12 +199,17 @@ int64_t pack_ctas(const Problem& problem, const CellTile& tile, const Work& work
     return values <= 112 ? 4 : values <= 144 ? 3 : 0;
 }
 
+int64_t most_outputs(const Problem& problem, const Extents& cell) {
+    return cell == out_stride(problem) ? kMostOutputsOfStride : kMostOutputs;
+}
+
 bool fits(const Problem& problem, const CellTile& tile, const Work& work) {
     const int64_t outputs = tile.cell[0] * tile.cell[1] * tile.cell[2];
     const int64_t sums = outputs * tile.channels * (tile.splits_chains ? 2 : 1);
     const bool has_registers = tile.pack > 1 ? tile.ctas > 0 : window_fits(problem, tile, work, sums);
-    return has_registers && tile.chunk > 0 && outputs <= kMostOutputs && work.voxels <= kMostSliceVoxels &&
-           unrolled_products(tile, work) <= kMostProducts && sums * compute_bytes(problem) <= kMostSumBytes;
+    return has_registers && tile.chunk > 0 && outputs <= most_outputs(problem, tile.cell) &&
+           work.voxels <= kMostSliceVoxels && unrolled_products(tile, work) <= kMostProducts &&
+           sums * compute_bytes(problem) <= kMostSumBytes;
 }
 
 } // namespace
@@ -221,7 +227,8 @@ CellTile choose_cell_tile(const Problem& problem, int multiprocessors) {
         for (const int64_t h : {1, 2, 4})
             for (const int64_t w : {1, 2, 4}) {
                 const Extents cell = {d * strides[0], h * strides[1], w * strides[2]};
-                if (cell[0] * cell[1] * cell[2] > kMostOutputs || !takes_width(problem, cell[2])) continue;
+                if (cell[0] * cell[1] * cell[2] > most_outputs(problem, cell) || !takes_width(problem, cell[2]))
+                    continue;
                 const Work work = work_of(problem, map, cell);
                 for (const int64_t pack : channel_packs(problem)) {
                     const int64_t lanes = fitting_lanes(problem, pack);
