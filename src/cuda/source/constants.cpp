@@ -77,7 +77,7 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kTableBytes", "bytes of the table of where elements belong that warps take apart one by one"},
         {"kRearrangingWarps", "warps that rearrange input: two of the producer, and maybe a warpgroup more"},
         {"kColumns", "columns of a product"},
-        {"kMTiles", "products of a consumer warpgroup side by side"},
+        {"kMTiles", "products of a consumer warpgroup side by side; sweep: its m64 tiles of rows"},
         {"kConsumers", "consumer warpgroups"},
         {"kActiveConsumers", "* those that have positions"},
         {"kSummedSteps", "k steps that are summed before they are rounded: all, or few where fp32 is split"},
@@ -188,9 +188,8 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kTileFixedChannels", "channels of the fixed tensor that a CTA has: columns of its products"},
         {"kTileMovedChannels", "channels of the moved tensor that a CTA has: rows of its products, for each tap"},
         {"kRowCells", "cells of 16 bytes of a row of the fixed tensor that are staged at a time"},
-        {"kTiles", "tiles of 64 rows that a warpgroup multiplies"},
-        {"kRoundLines", "lines of k steps whose products are unrolled"},
-        {"kRoundGroups", "groups of these products: while one is multiplied, the rows of the next one are loaded"},
+        {"kIterationLines", "lines of a slice that an iteration of the consumers multiplies, unrolled"},
+        {"kIterationGroups", "groups of its products: while one is multiplied, the rows of the next one are loaded"},
 
         // ---- The epilogue's backward (epilogue_bwd.cuh) ----
         {"kReadsSaved", "whether dst or the preactivation was saved"},
