@@ -1,5 +1,6 @@
-// bwd_weight on wgmma, in the swept form: grad_weight[ci, co, j] sums src[n, ci, i] · grad_dst[n, co, s·i − p + j·d]
-// over all images n and voxels i.
+// bwd_weight on wgmma, in the swept form:
+//
+//     grad_weight[ci, co, j] = Σ src[n, ci, i] · grad_dst[n, co, s·i − p + j·d]    over all images n and voxels i
 //
 // One of the two tensors is *fixed*, the other one is *moved*: a tap says which voxels of the moved tensor the voxels
 // of the fixed one meet. A product (one wgmma) has

@@ -29,20 +29,21 @@ constexpr double kLanes = 32;
 
 /// What a CTA does to stage one of the tensors.
 struct Staging {
-    double copied_bytes, pieces;
+    double copied_bytes, vectors;
     double laid_out; ///< elements; 0 where copies bring positions
-    double piece_instructions;
+    double vector_instructions;
 
     Staging(const StagedTensor& tensor, bool copies_positions) {
         const int64_t run_bytes = int64_t{tensor.run_elements()} * tensor.element_bytes;
         copied_bytes = as_double(tensor.runs() * (run_bytes + (tensor.aligned ? 0 : 16 - tensor.element_bytes)));
-        pieces = copied_bytes / 16;
+        vectors = copied_bytes / 16;
         laid_out = copies_positions ? 0 : as_double(int64_t{tensor.box.voxels()} * tensor.channels);
-        piece_instructions = tensor.channels_last ? kModel.channel_piece_instructions : kModel.row_piece_instructions;
+        vector_instructions =
+            tensor.channels_last ? kModel.channel_vector_instructions : kModel.row_vector_instructions;
     }
 
     double instructions() const {
-        return (pieces * piece_instructions + laid_out * kModel.layout_instructions) / kLanes;
+        return (vectors * vector_instructions + laid_out * kModel.layout_instructions) / kLanes;
     }
     /// A load takes a clock for 32 elements, whatever their size.
     double shared_clocks(const StagedTensor& tensor) const {
