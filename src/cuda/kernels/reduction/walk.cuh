@@ -13,19 +13,12 @@ struct Item {
     int64_t split, first_tile, end_tile;
 
     __device__ __forceinline__ explicit Item(const ReductionArguments& args) {
-        int64_t rest = blockIdx.x;
-        const auto next = [&rest](int count) {
-            const int digit = static_cast<int>(rest % count);
-            rest /= count;
-            return digit;
-        };
-        dst_first = next(kDstTiles) * kTileDstChannels;
-        src_first = next(kSrcTiles) * kTileSrcChannels;
-        tap_w = next(kTapBlocksW) * kBlockTapsW;
-        tap_h = next(kTapBlocksH) * kBlockTapsH;
-        tap_d = next(kTapBlocksD) * kBlockTapsD;
-        group = next(kGroups);
-        split = rest;
+        CtaNumber number = {blockIdx.x};
+        dst_first = number.next(kDstTiles) * kTileDstChannels;
+        src_first = number.next(kSrcTiles) * kTileSrcChannels;
+        number.next_taps(tap_d, tap_h, tap_w);
+        group = number.next(kGroups);
+        split = number.rest;
         first_tile = args.all_tiles * split / args.splits;
         end_tile = args.all_tiles * (split + 1) / args.splits;
     }

@@ -14,19 +14,12 @@ struct Item {
     int slices;
 
     __device__ __forceinline__ explicit Item(const SweepArguments& args) {
-        int64_t rest = blockIdx.x;
-        const auto next = [&rest](int count) {
-            const int digit = static_cast<int>(rest % count);
-            rest /= count;
-            return digit;
-        };
-        moved_first = next(kMovedTiles) * kTileMovedChannels;
-        fixed_first = next(kFixedTiles) * kTileFixedChannels;
-        tap_w = next(kTapBlocksW) * kBlockTapsW;
-        tap_h = next(kTapBlocksH) * kBlockTapsH;
-        tap_d = next(kTapBlocksD) * kBlockTapsD;
-        group = next(kGroups);
-        split = rest;
+        CtaNumber number = {blockIdx.x};
+        moved_first = number.next(kMovedTiles) * kTileMovedChannels;
+        fixed_first = number.next(kFixedTiles) * kTileFixedChannels;
+        number.next_taps(tap_d, tap_h, tap_w);
+        group = number.next(kGroups);
+        split = number.rest;
         first_slice = args.slices * split / args.splits;
         slices = static_cast<int>(args.slices * (split + 1) / args.splits - first_slice);
     }
