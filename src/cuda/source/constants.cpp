@@ -74,7 +74,7 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kRawPitch", "* elements from a raw row to the next"},
         {"kRawBytes", "bytes of a raw stage: input as TMA brings it, before warps rearrange it"},
         {"kRawStages", "raw stages"},
-        {"kTableBytes", "bytes of the table of where elements belong that warps take apart one by one"},
+        {"kTableBytes", "bytes of the table of where elements belong that warps rearrange one by one"},
         {"kRearrangingWarps", "warps that rearrange input: two of the producer, and maybe a warpgroup more"},
         {"kColumns", "columns of a product"},
         {"kMTiles", "products of a consumer warpgroup side by side; sweep: its m64 tiles of rows"},

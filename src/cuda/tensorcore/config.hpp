@@ -56,7 +56,7 @@ struct InputStaging {
     int64_t raw_pitch;
     int64_t raw_bytes; ///< of a stage as TMA brings it, where warps rearrange it
     int64_t raw_stages;
-    int64_t table_bytes; ///< of where the elements of a stage belong, if warps take them apart one by one
+    int64_t table_bytes; ///< of where the elements of a stage belong, if warps rearrange them one by one
     int64_t warps;       ///< that rearrange: two of the producer, and four more where a warpgroup does nothing else
 
     /// Whether TMA goes by a tensor map.

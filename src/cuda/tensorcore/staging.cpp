@@ -87,7 +87,7 @@ bool takes_ranges(const Config& config, const Problem& problem, const TapTables&
            config.tile.slices == 1 && config.tile.w >= tables.q_count[2];
 }
 
-/// Shared memory for where the elements of a stage belong, if warps take them apart one by one.
+/// Shared memory for where the elements of a stage belong, if warps rearrange them one by one.
 int64_t table_bytes(const Config& config, const Problem& problem, const TapTables& tables) {
     const InputStaging& input = config.input;
     const bool ranges = input.source == Source::ranges;
