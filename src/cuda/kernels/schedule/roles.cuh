@@ -7,8 +7,8 @@
 //     warpgroup 3          only in some configs: four more warps that rearrange input, or the storer of the gathered
 //                          form, which sends rows that consumers have put into shared memory
 //
-//     weights ── producer warp 0 ──────────────────────────────────────────► stages of weights ─┐
-//     input ──── producer warp 1 ──► raw stages ── rearranging warps ──────► stages of input ───┴► consumers ──► output
+//     weights ── producer warp 0 ──────────────────────────────────────► stages of weights ─┐
+//     input ──── producer warp 1 ──► raw stages ── rearranging warps ──► stages of input ───┴► consumers ──► output
 //
 // Input that TMA writes as products read it (Source::swizzled) needs no raw stages and no rearranging, and input that
 // no TMA takes (Source::global) is loaded by the rearranging warps.
