@@ -2,7 +2,7 @@
 // For each group, tile of output channels, rotation and stage there is one block for each tap (h, w) of the plane, k
 // step and part, in the order in which tensor cores read K-major operands: core matrices of 8 rows × 16 bytes, two
 // along k, then along the rows. A row is (slot of a ring, output channel). With Packing::one_rotation only the first
-// rotation is packed, and in a group of taps the same eight rows of all blocks lie together.
+// rotation is packed, and in a tap group the same eight rows of all blocks lie together.
 //
 // A CTA packs some k steps of input channels, some output channels and some taps along D. It reads these weights into
 // shared memory, neighbours together, and makes the core matrices of all rotations from there:

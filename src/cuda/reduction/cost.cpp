@@ -60,7 +60,7 @@ double fragment_clocks(const Problem& problem, const ReductionTile& tile) {
     return as_double(bytes) / kModel.shared_bytes_per_clock;
 }
 
-/// Of all warps: products, and loads by word or, in 16 bits, by matrices.
+/// Instructions of all warps to multiply a tile: products, and loads by word or, in 16 bits, by matrices.
 double multiply_instructions(const Problem& problem, const ReductionTile& tile) {
     const int64_t rows = tile.warp_rows(), columns = tile.warp_columns();
     const int64_t loads =
@@ -72,11 +72,11 @@ double multiply_instructions(const Problem& problem, const ReductionTile& tile) 
     return as_double(box_steps(problem, tile) * (ReductionTile::kThreads / 32)) * step;
 }
 
-/// Of one multiprocessor's CTAs, all splits of it together.
+/// Clocks of a multiprocessor for all its CTAs, of all splits together.
 double kernel_clocks(const Problem& problem, const ReductionTile& tile, const Device& device) {
     const int64_t items = cuts(split_items(problem, tile) * tile.splits, device.multiprocessors);
     const int64_t tiles = cuts(all_tiles(problem, tile), tile.splits);
-    // Of the results of a CTA, each is a sector of its own; sums of splits fill theirs.
+    // Each result of grad_weight is in a sector of its own; sums of splits fill theirs.
     const double stored = as_double(tile.block_taps() * tile.src_channels * tile.dst_channels) *
                           (tile.splits > 1 ? 4 : 32) / kModel.copied_bytes_per_clock;
     const double clocks = tile_clocks(problem, tile, device, std::min(items, tile.ctas));

@@ -5,7 +5,7 @@
 namespace tconv3d::cuda {
 namespace {
 
-/// Where there is only one, a step is never taken.
+/// The steps along each dimension, 1 where there is only one to be counted, since that step is never taken.
 Extents steps_taken(const Extents& steps, const Extents& counts) {
     Extents taken = steps;
     for (size_t i = 0; i < 3; ++i)
@@ -27,7 +27,7 @@ StagedTensor staged(const Problem& problem, const StagedBox& box, int64_t channe
             static_cast<int>(reduction_parts(problem))};
 }
 
-/// Where runs are channels of a voxel, both those of a group and those of a tile must be whole vectors.
+/// Whether runs that are channels of a voxel are aligned: those of a group and those of a tile must be whole vectors.
 bool are_channels_aligned(const Problem& problem, int64_t group_channels, int64_t tile_channels) {
     return are_whole_vectors(group_channels, problem) && are_whole_vectors(tile_channels, problem);
 }

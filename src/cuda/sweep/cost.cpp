@@ -120,7 +120,7 @@ double row_bytes(const Problem& problem, int64_t rows, int64_t columns, int64_t 
     return as_double(rows * columns) * sector_bytes(problem, channels);
 }
 
-/// The same of a slice.
+/// Bytes that come from the L2 cache for a slice of the fixed tensor and the fresh ones of the moved tensor.
 double fetched_bytes(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
     const SweepRoles roles = sweep_roles(problem, tile.moves_src);

@@ -79,7 +79,7 @@ SweepArguments sweep_arguments(const Problem& problem, const SweepTile& tile);
 /// that answer_sweep does not refuse before.
 std::vector<SweepTile> best_sweep_tiles(const Problem& problem, const Device& device, size_t most);
 
-/// The same of the few tiles that serve the problem's layer whatever its size (cuda/select/layer.hpp).
+/// The few tiles that serve the problem's layer whatever its size (cuda/select/layer.hpp), the best first.
 std::vector<SweepTile> any_size_sweep_tiles(const Problem& problem, const Device& device);
 
 } // namespace tconv3d::cuda
