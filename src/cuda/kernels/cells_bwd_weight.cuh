@@ -46,7 +46,8 @@ __device__ __forceinline__ void add_cell(Compute* sums, const CellBwdWeightArgum
     if (sums_bias && !has_own && place.window.exists) add_bias(sums + kWeightSums, args, channels, place, d, tap_d);
 }
 
-/// Adds the slices d to last − 1 of src for a block of cells. Where chains are split, few slices at a time are summed by themselves.
+/// Adds the slices d to last − 1 of src for a block of cells. Where chains are split, few slices at a time are summed
+/// by themselves.
 __device__ __forceinline__ void sum_slices(Totals& totals, const CellBwdWeightArguments& args, const Channels& channels,
                                            const Place& place, Offset d, Offset last, int tap_d) {
     while (d < last) {

@@ -72,8 +72,9 @@ struct InputStaging {
     /// Whether warps rearrange rows of a channel: planes or ranges.
     bool takes_rows() const { return has_planes() || source == Source::ranges; }
     /// Whether the elements of these rows do not simply follow one another in the stages: where a stride divides them
-    /// among input planes, and where they come as ranges (kernels/load/deinterleave.cuh).
-    bool moves_elements(const Problem& problem) const;
+    /// among
+    /// input planes, and where they come as ranges (kernels/load/raw_lines.cuh).
+    bool scatters_elements(const Problem& problem) const;
     void print(Prelude& prelude) const;
 };
 
@@ -186,7 +187,7 @@ int64_t channel_step(const Problem& problem);
 int64_t chunks(const Problem& problem, const Config& config);
 int64_t all_steps(const Problem& problem, const Config& config);
 
-/// Core matrices of a position that warps fill. Where they move single elements, and a stage has room for more channels
+/// Core matrices of a position that warps fill. Where they scatter elements, and a stage has room for more channels
 /// than there are, they leave the others alone.
 int64_t filled_cores(const Problem& problem, const Config& config);
 

@@ -92,7 +92,7 @@ bool takes_ranges(const Config& config, const Problem& problem, const TapTables&
 int64_t table_bytes(const Config& config, const Problem& problem, const TapTables& tables) {
     const InputStaging& input = config.input;
     const bool ranges = input.source == Source::ranges;
-    if (!ranges && (is_16_bit(problem) || !input.moves_elements(problem))) return 0;
+    if (!ranges && (is_16_bit(problem) || !input.scatters_elements(problem))) return 0;
     const int64_t columns =
         input.has_whole_rows() ? in_extents(problem)[2] : tables.inputs[2].reach(config.plane.pitch);
     return element_table_bytes(static_cast<int>(ranges ? 1 : config.tile.images), static_cast<int>(input.box_rows),

@@ -1,9 +1,10 @@
 #pragma once
 
 // How warps rearrange the input into core matrices, from raw stages to stages: where TMA brings channel planes, where
-// fp32 is to be split in parts, and where TMA cannot take the input at all. What a stride divides among input planes,
-// and ranges, are in load/deinterleave.cuh.
+// fp32 is to be split in parts, and where TMA cannot take the input at all. Rows that a stride divides among input
+// planes, and ranges, have files of their own: see load/raw_lines.cuh.
 #include "load/deinterleave.cuh"
+#include "load/elements.cuh"
 #include "schedule/positions.cuh"
 
 namespace {

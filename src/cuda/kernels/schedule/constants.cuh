@@ -57,7 +57,7 @@ __host__ __device__ constexpr int count_of(const int (&)[Count]) {
 constexpr int kInPlanesD = count_of(kInPlaneD), kInPlanesW = count_of(kInPlaneW);
 constexpr int kStagedPlanes = count_of(kInPlaneH) * kInPlanesW; // of a stage
 
-// ---- Input that warps rearrange element by element (load/deinterleave.cuh) ----
+// ---- Input that warps rearrange element by element (load/elements.cuh) ----
 
 constexpr bool kDeinterleaves = kInStrideH * kInStrideW > 1;
 constexpr int kRawColumns = (kPitch - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1; // of a row that is cut

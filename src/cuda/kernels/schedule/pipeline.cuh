@@ -82,7 +82,7 @@ struct PingPong {
 struct Pipeline {
     StageRing in, weights, raw;
     PingPong ping_pong;
-    uint32_t elements; // the table of load/deinterleave.cuh
+    uint32_t elements; // the table of load/elements.cuh
     uint32_t end;
     Geometry geometry; // of the stages
     __device__ __forceinline__ Pipeline(uint32_t shared, const TensorCoreArguments& args) : geometry(args) {

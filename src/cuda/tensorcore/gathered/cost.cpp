@@ -72,7 +72,7 @@ double GatheredClocks::of_input() const {
                                                          : cost.wait;
     if (source == Source::ranges) return (is_16_bit(problem_) ? cost.half_range_row : cost.range_row) * rows + waits;
     if (is_16_bit(problem_)) return cost.halves_row * rows + waits;
-    return cost.floats_row * (config_.input.moves_elements(problem_) ? cost.apart : 1) * rows + waits;
+    return cost.floats_row * (config_.input.scatters_elements(problem_) ? cost.apart : 1) * rows + waits;
 }
 
 /// The outputs of an output slice.

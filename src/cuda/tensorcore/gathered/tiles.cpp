@@ -258,7 +258,7 @@ void each_gathered_config(const Problem& problem, const TapTables& tables, const
     config.input.source = choose_source(problem, config.engine);
     config.store.way = choose_store(problem, sizes);
     // Rows of channel planes are de-interleaved by constant distances, ranges are not.
-    if (config.any_size() && config.input.moves_elements(problem)) config.input.source = Source::global;
+    if (config.any_size() && config.input.scatters_elements(problem)) config.input.source = Source::global;
     config.tile.slices = 1;
     config.tile.channels = 64;
     config.products.warpgroups = kConsumers; // which alternate

@@ -204,7 +204,7 @@ void each_streamed_config(const Problem& problem, const TapTables& tables, const
     config.input.source = choose_source(problem, engine);
     config.store.way = choose_store(problem);
     // Rows of channel planes are de-interleaved by constant distances, ranges are not.
-    if (config.any_size() && config.input.moves_elements(problem)) config.input.source = Source::global;
+    if (config.any_size() && config.input.scatters_elements(problem)) config.input.source = Source::global;
     config.tile.slices = 1;
     for (const int64_t warps : rearranging_warps(problem, config)) {
         config.input.warps = warps;
