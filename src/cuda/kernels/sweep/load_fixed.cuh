@@ -15,8 +15,7 @@ __device__ __forceinline__ void load_fixed_chunks(const FixedSlice& src, int h, 
         const Strip strip = {src.voxel(h, column) + channel,
                              src.tensor.row_bytes(),
                              column < src.tensor.w,
-                             0,
-                             channel < src.channels ? src.tensor.h - h : 0,
+                             {0, channel < src.channels ? src.tensor.h - h : 0},
                              to + chunk * kPlane.fixed_plane_bytes() + at_w * 16};
         copy_strip<16, Accesses<kTileH, kSharers<kStrips>, kPlane.tile_w() * 16, false>>(strip, first);
     });
@@ -31,8 +30,7 @@ __device__ __forceinline__ void load_fixed_channels(const FixedSlice& src, int h
         const Strip strip = {src.voxel(h, column) + channel,
                              src.tensor.row_bytes(),
                              valid_columns<kCellVoxels>(column, 1, src.tensor.w),
-                             0,
-                             channel < src.channels ? src.tensor.h - h : 0,
+                             {0, channel < src.channels ? src.tensor.h - h : 0},
                              to + cell * kCellPitch + channel * 16};
         move_strip<StridedCell<kCellVoxels, 1, FixedSlice::kVoxelStep>,
                    Accesses<kTileH, kSharers<kStrips>, kRowCells * kCellPitch, false>>(strip, first);
@@ -48,8 +46,7 @@ __device__ __forceinline__ void load_fixed_cells(const FixedSlice& src, int h, i
         const Strip strip = {src.voxel(row, column),
                              src.tensor.channel_bytes(),
                              valid_columns<kCellVoxels>(column, 1, src.tensor.w),
-                             0,
-                             row < src.tensor.h ? src.channels : 0,
+                             {0, row < src.tensor.h ? src.channels : 0},
                              to + number * kCellPitch};
         if constexpr (kFixedCopied) {
             copy_strip<16, Of>(strip, first);

@@ -13,7 +13,8 @@ namespace {
 template <int kStrips>
 constexpr int kMovedSharers = kSharers<kStrips * kDepth.fresh()>;
 
-/// Strips that go through all channels, and strips that go through all rows.
+/// Strips that go through all channels, and strips that go through all rows. Access 0 of the latter is row h, so that
+/// the rows which the tensor has are the accesses from -h on.
 template <int kStrips>
 using MovedChannels = Accesses<kTileMovedChannels, kMovedSharers<kStrips>, kPlane.plane_bytes(), MovedSlice::kExact>;
 template <int kStrips>
@@ -31,8 +32,7 @@ struct ByChunks {
         const Strip strip = {src.voxel(h, column) + channel,
                              src.tensor.row_bytes(),
                              static_cast<unsigned>(column) < static_cast<unsigned>(src.tensor.w),
-                             -h,
-                             src.exists && channel < src.channels ? src.tensor.h - h : 0,
+                             {-h, src.exists && channel < src.channels ? src.tensor.h - h : 0},
                              to + chunk * kPlane.plane_bytes() + at_w % kPhases * kPlane.phase_bytes() +
                                  at_w / kPhases * 16};
         copy_strip<16, MovedRows<kStrips>>(strip, first);
@@ -52,8 +52,7 @@ struct ByChannels {
         const Strip strip = {src.voxel(h, column) + channel,
                              src.tensor.row_bytes(),
                              valid_columns<kElements>(column, kPhases, src.tensor.w),
-                             -h,
-                             src.exists && channel < src.channels ? src.tensor.h - h : 0,
+                             {-h, src.exists && channel < src.channels ? src.tensor.h - h : 0},
                              to + channel * kPlane.plane_bytes() + phase * kPlane.phase_bytes() + cell * 16};
         move_strip<StridedCell<kCellVoxels, kCopies, int64_t{kPhases} * MovedSlice::kVoxelStep>, MovedRows<kStrips>>(
             strip, first);
@@ -71,8 +70,7 @@ struct ByWords {
         const Strip strip = {src.voxel(h + row, column),
                              src.tensor.channel_bytes(),
                              valid_columns<1>(column, 1, src.tensor.w),
-                             0,
-                             src.has_row(h + row) ? src.channels : 0,
+                             {0, src.has_row(h + row) ? src.channels : 0},
                              to + row * kPlane.row_bytes() + at_w % kPhases * kPlane.phase_bytes() +
                                  at_w / kPhases * 4};
         if constexpr (kCopiesWords) {
@@ -95,8 +93,7 @@ struct ByPieces {
         const Strip strip = {src.voxel(h + row, column),
                              src.tensor.channel_bytes(),
                              valid_columns<kPiece.elements()>(column, 1, src.tensor.w),
-                             0,
-                             src.has_row(h + row) ? src.channels : 0,
+                             {0, src.has_row(h + row) ? src.channels : 0},
                              to + row * kPlane.row_bytes() + piece * (kPiece.words() * 4)};
         move_pieces<kPiece.phases, kPiece.copies, kMovedBegin, MovedChannels<kStrips>>(src, strip, first);
     }
@@ -116,8 +113,7 @@ struct ByPairs {
         const Strip strip = {src.voxel(h + row, column),
                              src.tensor.channel_bytes(),
                              valid_columns<2>(column, kPhases, src.tensor.w),
-                             0,
-                             src.has_row(h + row) ? src.channels : 0,
+                             {0, src.has_row(h + row) ? src.channels : 0},
                              to + number * 4};
         move_strip<StridedPair<kPhases>, MovedChannels<kStrips>>(strip, first);
     }

@@ -17,12 +17,17 @@ namespace {
 
 using Element = typename Unsigned<kElementBytes>::Type;
 
-/// The accesses of a place in a slice, of which those from `begin` to `end` are of channels, or rows, that exist.
+/// Accesses of a strip, from `begin` to the one before `end`.
+struct AccessRange {
+    int begin, end;
+};
+
+/// The same access in each channel, or in each row. It exists in those of `existing`.
 struct Strip {
     const Element* from; // of access 0
     uint32_t from_step;  // bytes of global memory from an access to the next
     uint32_t valid;      // bit i: whether element i of each access exists
-    int begin, end;
+    AccessRange existing;
     uint32_t to; // of access 0
 
     __device__ __forceinline__ const Element* access(int number) const {
@@ -43,7 +48,8 @@ struct Accesses {
     static constexpr int kOfThread = (kCount + kStep - 1) / kStep;
 
     __device__ __forceinline__ static bool exists(const Strip& strip, int access) {
-        return kAllOrNoneOf ? strip.end > 0 : access >= strip.begin && access < strip.end;
+        const AccessRange& existing = strip.existing;
+        return kAllOrNoneOf ? existing.end > 0 : access >= existing.begin && access < existing.end;
     }
 };
 
@@ -65,7 +71,7 @@ __device__ __forceinline__ void move_strip(const Strip& strip, int first) {
     uint32_t to = strip.to + first * Of::kToStep;
 #pragma unroll 1
     for (int begin = first; begin < Of::kCount; begin += kBatch * Of::kStep) {
-        const Strip rest = {from, strip.from_step, 0, 0, 0, 0};
+        const Strip rest = {from, strip.from_step, 0, {0, 0}, 0};
         Access batch[kBatch];
 #pragma unroll
         for (int i = 0; i < kBatch; ++i) {
