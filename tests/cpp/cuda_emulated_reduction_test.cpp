@@ -58,7 +58,7 @@ std::string case_source(const Problem& problem, const ReductionTile& tile, size_
                                   "using Arguments = ReductionArguments;\n"
                                   "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
                                   "    args.src = src;\n    args.grad_dst = grad_dst;\n}\n";
-    return "#undef CONSTANTS\n#undef PLACE\n" +
+    return "#include \"again.hpp\"\n" +
            testing::case_source(problem,
                                 {reduction_request(problem, tile), arguments, split_items(problem, tile) * tile.splits,
                                  tile.splits, number % 4 != 3, number % 2 == 1},
@@ -69,10 +69,7 @@ using ToRun = testing::Tiled<ReductionTile>;
 
 void expect_exact(const std::vector<ToRun>& cases) {
     const testing::Emulator emulator;
-    emulator.allow_again("reduction/constants.cuh", "CONSTANTS");
-    emulator.allow_again("reduction/place.cuh", "PLACE");
-    for (const char* name : {"reduction/copy.cuh", "reduction/lay_out.cuh", "reduction/multiply.cuh"})
-        emulator.allow_again(name);
+    emulator.allow_all_again({"reduction"});
     testing::expect_exact(emulator, cases, case_source);
 }
 

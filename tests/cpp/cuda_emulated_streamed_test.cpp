@@ -81,7 +81,7 @@ constexpr Case kCases[] = {
      "the same, several k steps a stage, one active consumer", kOwnWeights},
     {"n2 ci28 co40 2x5x8 k2 s2 g2 f32", Engine::wgmma, Store::voxels,
      "fp32 in parts, two k steps summed up, one active consumer"},
-    {"n1 ci32 co16 2x4x5 k2x2x4 s2 f32 ndhwc", Engine::wgmma, Store::channels, "the same, two groups of taps"},
+    {"n1 ci32 co16 2x4x5 k2x2x4 s2 f32 ndhwc", Engine::wgmma, Store::channels, "the same, two tap groups"},
     {"n1 ci8 co8 2x3x4 k2x5x4 s1x2x2 f32", Engine::mma, Store::voxels, "fp32 in parts by mma.sync"},
     {"n1 ci8 co8 2x7x9 k2x6x6 f32", Engine::mma, Store::voxels, "the same, in passes over the taps of a row",
      kRowsApart},

@@ -105,7 +105,7 @@ std::string case_source(const Problem& problem, const SweepTile& tile, size_t nu
                                   "void place(Arguments& args, const void* src, const void* grad_dst) {\n"
                                   "    args.fixed = products::kMovesSrc ? grad_dst : src;\n"
                                   "    args.moved = products::kMovesSrc ? src : grad_dst;\n}\n";
-    return "#undef CONSTANTS\n#undef WALK\n" +
+    return "#include \"again.hpp\"\n" +
            testing::case_source(problem,
                                 {on_host(sweep_request(problem, tile), problem), arguments,
                                  sweep_items(problem, tile) * tile.splits, tile.splits, false, false},
@@ -116,9 +116,7 @@ using ToRun = testing::Tiled<SweepTile>;
 
 void expect_exact(const std::vector<ToRun>& cases) {
     const testing::Emulator emulator;
-    emulator.allow_again("sweep/walk.cuh", "WALK");
-    emulator.allow_again("sweep/constants.cuh", "CONSTANTS");
-    for (const char* name : {"sweep/move.cuh", "sweep/load.cuh", "sweep/multiply.cuh"}) emulator.allow_again(name);
+    emulator.allow_all_again({"sweep", "reduction/grad_weight.cuh"});
     testing::expect_exact(emulator, cases, case_source);
 }
 

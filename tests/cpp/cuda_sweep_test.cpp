@@ -67,12 +67,12 @@ TEST(SweepFamily, TilesFitAndCoverTheProblem) {
             EXPECT_EQ(tile.fixed_channels % 8, 0) << where;
             EXPECT_TRUE(plane.row_cells == 1 || plane.row_cells % 2 == 0) << where;
             EXPECT_EQ(plane.cells() % 2, 0) << where;
-            const SweepRound round = sweep_round(tile);
-            const int64_t products = round.lines * sweep_line_steps(tile) * tile.warpgroup_tiles();
-            EXPECT_EQ(sweep_lines(tile) % round.lines, 0) << where;
-            EXPECT_EQ(round.groups % 2, 0) << where;
-            EXPECT_LE(round.groups, products) << where;
-            EXPECT_LE((products + round.groups - 1) / round.groups * 2 * 4, sweep_row_registers(tile)) << where;
+            const SweepIteration iteration = sweep_iteration(tile);
+            const int64_t products = iteration.lines * sweep_line_steps(tile) * tile.warpgroup_tiles();
+            EXPECT_EQ(sweep_lines(tile) % iteration.lines, 0) << where;
+            EXPECT_EQ(iteration.groups % 2, 0) << where;
+            EXPECT_LE(iteration.groups, products) << where;
+            EXPECT_LE((products + iteration.groups - 1) / iteration.groups * 2 * 4, sweep_row_registers(tile)) << where;
             EXPECT_GE(tile.splits, 1) << where;
             EXPECT_LE(tile.splits, std::max<int64_t>(sweep_slices(problem, tile), 1)) << where;
         }

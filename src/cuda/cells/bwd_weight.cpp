@@ -25,7 +25,7 @@ public:
 
     size_t workspace_bytes() const override { return static_cast<size_t>(workspace_bytes_); }
 
-    /// Both kernels side by side: each is compiled for a while when it is new.
+    /// Loads both kernels side by side: each is compiled for a while when it is new.
     void load(const Arguments&, void* stream) const override {
         std::future<void> adding;
         if (!add_.function().is_loaded()) adding = std::async([&] { add_.function().get(stream); });

@@ -96,7 +96,7 @@ int64_t splits_of(const Problem& problem, const CellWeightTile& tile, int multip
     return std::max<int64_t>(cuts(tiles, cuts(std::max<int64_t>(tiles, 1), splits)), 1);
 }
 
-/// Of a thread for one cell, in all its channels.
+/// What one cell takes of a thread, in all its channels.
 struct CellCost {
     double instructions;
     double access; ///< clocks in which the L1 cache brings a warp's voxels, 128 bytes in each

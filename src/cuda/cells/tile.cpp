@@ -78,7 +78,7 @@ int64_t unrolled_products(const CellTile& tile, const Work& work) {
     return (tile.cell[0] == 1 ? 1 : work.slice_uses) * work.voxel_uses * tile.channels;
 }
 
-/// Of the loads of a warp: its cells, and where few channels are side by side also its voxels, lie apart.
+/// What a load of a warp touches (spread): its cells lie apart, and where few channels are side by side its voxels do.
 double load_spread(const Problem& problem, const CellTile& tile) {
     const int64_t own = tile.cell[2] / out_stride(problem)[2] * in_stride(problem)[2];
     const int64_t channels = problem.channels_last() ? all_in_channels(problem) : 1;
@@ -91,8 +91,8 @@ double load_instructions(const Problem& problem, const CellTile& tile) {
     return problem.channels_last() ? kNeighbours * load_spread(problem, tile) : kNeighbours;
 }
 
-/// Of a thread for an input channel's weights, so many for each. Where lanes have channels of their own, these were
-/// counted in the machine code, and all weights are kept for a few items where they are staged together.
+/// Instructions of a thread for an input channel's weights, so many for each. Where lanes have channels of their own,
+/// these were counted in the machine code, and all weights are kept for a few items where they are staged together.
 double staged_instructions(const Problem& problem, const CellTile& tile, double per_weight) {
     constexpr double kThreads = 128, kItems = 2;
     const bool keeps = tile.lanes > 1 && tile.chunk == in_channels(problem);
@@ -120,8 +120,8 @@ double instructions(const Problem& problem, const CellTile& tile, const Work& wo
            kPerOutput * static_cast<double>(outputs);
 }
 
-/// The same of a thread with a pack, counted in the machine code: a load with its condition and a cleared register, a
-/// conversion of each value of 16 bits, and weights that come as packs.
+/// Instructions of a thread with a pack, counted in the machine code: a load with its condition and a cleared register,
+/// a conversion of each value of 16 bits, and weights that come as packs.
 double pack_instructions(const Problem& problem, const CellTile& tile, const Work& work) {
     constexpr double kLoad = 3, kStaged = 18, kPerOutput = 6, kPerThread = 300;
     const bool converts = bytes_per_element(problem.dtype) == 2;

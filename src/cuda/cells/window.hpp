@@ -18,8 +18,8 @@ struct CellShift {
     std::vector<std::array<int64_t, 2>> uses;
 };
 
-/// Of cells of so many outputs, whole strides that begin with the first output. In rising order of shift; empty when no
-/// tap reaches the cell.
+/// The shifts of cells of `cell` outputs, which are whole strides and begin with the first output, in rising order;
+/// empty when no tap reaches the cell.
 std::vector<CellShift> cell_shifts(const Axis& axis, int64_t cell);
 
 int64_t count_uses(const std::vector<CellShift>& shifts);
@@ -48,8 +48,8 @@ constexpr int64_t kMostAccess = 16;      ///< bytes that are loaded or stored at
 
 constexpr int64_t kWarp = 32;
 
-/// What a load of a warp touches, in units of the four sectors of neighbours: so many voxels that lie `apart` bytes
-/// apart.
+/// What a load of a warp touches, by so many voxels that lie `apart` bytes apart, in multiples of the four sectors that
+/// neighbours touch.
 double spread(int64_t voxels, int64_t apart);
 
 /// Clocks in which the L1 cache brings a warp's packs, 128 bytes in each.

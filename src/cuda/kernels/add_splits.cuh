@@ -1,5 +1,7 @@
-// The second pass of bwd_weight: adds the sums of all splits in double, in a fixed order, rounds once and stores. A sum
-// belongs to a column of threads, each of which adds every so many-th split.
+// The second pass of bwd_weight: adds the sums of all splits in double, in a fixed order, rounds once and stores.
+//
+// A CTA is a grid of sharers x columns of threads. A column has one sum: each of its sharers adds every sharers-th
+// split, and then the shares are added.
 #include "base/storage.cuh"
 #include "finish/thread_sums.cuh"
 #include "shared/split_sums.cuh"
@@ -8,6 +10,7 @@ namespace {
 
 using namespace tconv3d::cuda;
 
+/// The share of the sum `index`: the splits `first`, first + step, …
 __device__ __forceinline__ double sum_share(const SplitSums& given, int64_t index, int64_t first, int64_t step) {
     double sum = 0;
 #pragma unroll 8

@@ -1,8 +1,13 @@
 #pragma once
 
-// fwd and bwd_data by cells: a thread owns a block of kCellD x kCellH x kCellW outputs, which are multiples of the
-// output strides. So each of its outputs has a phase that is known at compile time, and each input voxel that they
-// share is read once. In fwd the input stride is 1, in bwd_data the output stride is.
+// fwd and bwd_data by cells, on the ordinary units. A thread owns a cell: a block of kCellD x kCellH x kCellW outputs,
+// which are multiples of the output strides. So each of its outputs has a phase that is known at compile time, and each
+// input voxel that they share is read once. In fwd the input stride is 1, in bwd_data the output stride is. Along W, in
+// fwd with stride 2, kernel 3 and no padding:
+//
+//     the cell                        o0          o1           o2          o3
+//     taps                            0, 2        1            0, 2        1
+//     its window of the input       i0, i−1       i0         i1, i0        i1
 //
 // Output (cell · m + b) meets tap j at input (cell / stride · input stride) · m + shift. The host lists the shifts
 // along each dimension and what each serves: pairs (output of the cell, tap), along D, and along H and W together for
@@ -51,7 +56,8 @@ struct Channels {
     }
 };
 
-/// The channels of a thread share a voxel, unless each has its own in a pack.
+/// Multiplies the voxels of a slice from V on, each for the outputs and taps that it serves. The channels of a thread
+/// share a voxel, unless each has its own in a pack.
 template <int V, typename Weight>
 __device__ __forceinline__ void multiply_slice(Compute (*sums)[kThreadChannels], const Voxel (&voxels)[kSlice],
                                                const Weight& weight) {
@@ -85,7 +91,7 @@ __device__ __forceinline__ void multiply_plane(Compute (*sums)[kThreadChannels],
     }
 }
 
-/// The slices of the window from A on, each with the outputs and taps along D that it serves.
+/// Multiplies the slices of the window from A on, each for the outputs and taps along D that it serves.
 template <int A>
 __device__ __forceinline__ void multiply_slices(Sums& sums, const CellArguments& args, const Window& window,
                                                 const Storage* channel, const Compute* weights) {
@@ -100,7 +106,8 @@ __device__ __forceinline__ void multiply_slices(Sums& sums, const CellArguments&
     }
 }
 
-/// The same for a cell of one output along D, where a slice serves one tap: a loop, that long kernels stay short code.
+/// Multiplies all slices of the window of a cell of one output along D, where a slice serves one tap. It is a loop, so
+/// that long kernels stay short code.
 __device__ __forceinline__ void walk_slices(Sums& sums, const CellArguments& args, const Window& window,
                                             const Storage* channel, const Compute* weights) {
 #pragma unroll 1
@@ -157,8 +164,8 @@ __device__ __forceinline__ void add(Sums& totals, const Sums& sums) {
     }
 }
 
-/// One item's sums. `channel` points to the first input channel of the thread's group. Where all weights are staged at
-/// once, those of the item before stay if its tile was the same.
+/// Computes the sums of one item. `channel` points to the first input channel of the thread's group. Where all weights
+/// are staged at once, those of the item before stay if its tile was the same.
 __device__ __forceinline__ void sum_cell(Sums& totals, const CellArguments& args, const Channels& channels,
                                          bool is_same_tile, const Window& window, const Storage* channel,
                                          int64_t channel_stride) {
@@ -228,7 +235,7 @@ __device__ __forceinline__ void store_cell(const CellArguments& args, const Outp
     }
 }
 
-/// A thread's cell, counted in cells along each dimension. In channels-last they are numbered along D first, where the
+/// A thread's cell, counted in cells along each dimension. In channels-last cells are numbered along D first, where the
 /// windows of neighbours have the most in common.
 struct Cell {
     Offset d, h, w;
@@ -252,7 +259,7 @@ struct Cell {
     }
 };
 
-/// One item; `before` is the tile of the CTA's item before, or none.
+/// Computes one item and returns its tile of channels. `before` is the tile of the CTA's item before, or -1.
 __device__ __forceinline__ int correlate_item(const CellArguments& args, const Output& output, int64_t item,
                                               int before) {
     const int64_t in_voxels = args.in_extents.d * args.in_extents.h * args.in_extents.w;
@@ -280,7 +287,7 @@ __device__ __forceinline__ int correlate_item(const CellArguments& args, const O
     return tile;
 }
 
-/// All items of a CTA: ranges of neighbours.
+/// Computes all items of a CTA: ranges of neighbours.
 __device__ __forceinline__ void correlate(const CellArguments& args, const Output& output) {
     int tile = -1;
     for (int64_t first = blockIdx.x * args.range; first < args.items; first += gridDim.x * args.range) {

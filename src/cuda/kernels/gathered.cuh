@@ -1,9 +1,14 @@
-// The gathered form (docs/design.md). A CTA owns a tile of positions q of a plane and 64 output channels, and makes one
-// output slice after another: the products of its input slices, then bias, epilogue and store. Channels are the rows of
-// a product and positions its columns, up to 256 of them: few bytes of shared memory for a product.
+// fwd and bwd_data in the gathered form (docs/design.md). A CTA owns a tile of positions q of a plane and 64 output
+// channels, and makes one output slice after another: the products of its input slices, then bias, epilogue and store.
+// Channels are the rows of a product and positions its columns, up to 256 of them: few bytes of shared memory for a
+// product.
 //
-// The consumer warpgroups alternate: while one stores an output slice, the other one multiplies the next.
-// The constants are those of cuda/source/constants.cpp; the engine is wgmmas<Group>().
+//     weights, in tap groups ── TMA ──────────────────────► stages ┐   consumer 0: even output slices
+//     input slices ── TMA ──► raw stages ── rearrange ────► stages ┴►  consumer 1: odd output slices   ──► output
+//
+// The consumers alternate (PingPong): while one stores an output slice, the other one multiplies the next. With
+// Store::bulk_rows a storer warpgroup has the output sent. schedule/roles.cuh says which warps do what. The constants
+// are those of cuda/source/constants.cpp; the products are wgmmas<Group>(), which the host writes.
 #include "multiply/stages.cuh"
 #include "schedule/roles.cuh"
 #include "store/gathered_bulk_rows.cuh"
@@ -11,7 +16,7 @@
 
 namespace {
 
-/// The taps along D of an output slice that meet an input slice: some in a row.
+/// The taps along D of an output slice that read an input slice which exists. They are neighbours.
 struct MetTaps {
     int first, count;
     __device__ __forceinline__ MetTaps(const TensorCoreArguments& args, const OutputSlice& out) : first(0), count(0) {
@@ -24,10 +29,10 @@ struct MetTaps {
     }
 };
 
-/// The stages of an item where input slices stay in them, one for each slice and chunk of channels, as a warpgroup
-/// passes them.
+/// The stages of an item where input slices are retained: one for each slice and chunk of channels, numbered on and on.
+/// Each warpgroup counts which of them it has released.
 struct RetainedSlices {
-    int begin = 0;          // input slice
+    int begin = 0;          // the item's first input slice
     int first = 0, end = 0; // stages of the item, and that behind them
     int released = 0;       // stages that this warpgroup does not need any more
 
@@ -42,15 +47,16 @@ struct RetainedSlices {
         return min(max(stage((q + kShiftMinD) * kInPlanesD), first), end);
     }
 
-    /// Releases what no output slice reads that has this q or a later one.
+    /// Releases what is read neither by output slices of this q nor of a later one.
     __device__ __forceinline__ void release_before(const Pipeline& pipe, int q) {
         release_until(pipe, first_needed(q));
     }
-    /// Releases what only this output slice and those before read.
+    /// Releases what no output slice behind this one reads.
     __device__ __forceinline__ void release_after(const Pipeline& pipe, const Item& item, int index) {
         release_until(pipe, index + 1 < item.q_d_end ? first_needed(OutputSlice(index + 1).q) : end);
     }
-    /// Each stage must have been filled, so that no warpgroup arrives twice for one.
+    /// Releases all stages before `stage`. Each is waited for, so that no warpgroup arrives twice in one phase of a
+    /// barrier.
     __device__ __forceinline__ void release_until(const Pipeline& pipe, int stage) {
 #pragma unroll 1
         for (; released < stage; ++released) {
@@ -60,7 +66,7 @@ struct RetainedSlices {
     }
 };
 
-/// The stages of an output slice's input slices among these.
+/// The stages of the input slices that an output slice reads, where they are retained.
 struct RetainedStages {
     const RetainedSlices& retained;
     const OutputSlice& out;
@@ -84,7 +90,8 @@ __device__ __forceinline__ auto stages_of(const RetainedSlices& retained, const 
     }
 }
 
-/// A template, so that only the store that is used is compiled. `count` counts the output slices of the CTA.
+/// Stores an output slice, number `count` of the CTA. It is a template, so that only the store that is used is
+/// compiled.
 template <typename Acc>
 __device__ __forceinline__ void store_slice(const Acc& acc, const TensorCoreArguments& args, const Output& output,
                                             const Item& item, const Pipeline& pipe, const VectorOffsets& offsets,

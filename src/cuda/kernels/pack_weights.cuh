@@ -2,10 +2,12 @@
 // For each group, tile of output channels, rotation and stage there is one block for each tap (h, w) of the plane, k
 // step and part, in the order in which tensor cores read K-major operands: core matrices of 8 rows × 16 bytes, two
 // along k, then along the rows. A row is (slot of a ring, output channel). With Packing::one_rotation only the first
-// rotation is packed, and in a group of taps the same eight rows of all blocks lie together.
+// rotation is packed, and in a tap group the same eight rows of all blocks lie together.
 //
 // A CTA packs some k steps of input channels, some output channels and some taps along D. It reads these weights into
-// shared memory, many of which are neighbours, and makes all core matrices from there.
+// shared memory, neighbours together, and makes the core matrices of all rotations from there:
+//
+//     weight, in the order of memory ──► shared memory (in, out, taps) ──► core matrices in the workspace
 #include "schedule/constants.cuh"
 
 namespace {
@@ -21,8 +23,8 @@ using Element = typename Unsigned<sizeof(Storage)>::Type;
 /// From the taps of one output channel to those of the next, such that eight of them are in different banks.
 constexpr int kTapStride = sizeof(Element) == 4 ? kPackTaps | 1 : (kPackTaps + 1) / 4 * 4 + 2;
 
-/// What a CTA packs: taps along D from `first` on; k steps from `step` on; kPackChannels of a tile; a tile of output
-/// channels, counted through the groups.
+/// What a CTA packs: kPackTapsD taps along D from `first` on, kPackSteps k steps from `step` on, and the kPackChannels
+/// output channels `block` of `tile`, a tile of output channels that is counted through the groups.
 struct PackItem {
     int first, step, block, tile;
     __device__ explicit PackItem(int index) {
@@ -37,19 +39,20 @@ struct PackItem {
     __device__ bool has(int tap_d) const { return tap_d >= first && tap_d < first + kPackTapsD; }
 };
 
+/// The byte of shared memory of a weight, counted in what the CTA packs.
 __device__ uint32_t staged_weight(uint32_t shared, int in, int channel, int tap) {
     return shared + ((in * kPackChannels + channel) * kTapStride + tap) * static_cast<int>(sizeof(Element));
 }
 
-/// The weight is (outer, inner, taps), or (outer, taps, inner) where its channels are last: outer is the input
-/// channels, or the output channels where these come first. A CTA packs so many of each.
+// The weight is (outer, inner, taps), or (outer, taps, inner) where its channels are last. Outer are the input
+// channels, or the output channels where these come first. A CTA packs kPackOuter and kPackInner of them.
 constexpr int kOuterChannels = kWeightOutFirst ? kOutChannels : kInChannels;
 constexpr int kInnerChannels = kWeightOutFirst ? kInChannels : kOutChannels;
 constexpr int kPackInputs = kPackSteps * kChannelStep;
 constexpr int kPackOuter = kWeightOutFirst ? kPackChannels : kPackInputs;
 constexpr int kPackInner = kWeightOutFirst ? kPackInputs : kPackChannels;
 
-/// Where a CTA's weights begin, and how many of each there are from there on.
+/// Where a CTA's weights begin, and how many channels and taps there are from there on.
 struct PackedWeights {
     const Storage* begin;
     int outer, inner, taps;
@@ -66,21 +69,21 @@ struct PackedWeights {
     }
 };
 
-/// One of a CTA's weights.
+/// A weight, counted in what the CTA packs.
 struct StagedWeight {
     int outer, inner, tap;
 
-    /// `index` counts them as they lie in the weight.
+    /// The weight of a number, by the order in which they lie in memory.
     __device__ static StagedWeight at(int index, bool channels_last) {
         return {index / (kPackTaps * kPackInner), channels_last ? index % kPackInner : index / kPackTaps % kPackInner,
                 channels_last ? index / kPackInner % kPackTaps : index % kPackTaps};
     }
-    /// The k-th behind it, of the same outer channel.
+    /// The weight k places behind this one in memory, of the same outer channel.
     __device__ StagedWeight behind(int k, bool channels_last) const {
         if (channels_last) return {outer, inner + k, tap};
         return {outer, inner + (tap + k) / kPackTaps, (tap + k) % kPackTaps};
     }
-    /// From the CTA's first weight.
+    /// Elements from the CTA's first weight to this one.
     __device__ int64_t offset(bool channels_last) const {
         return static_cast<int64_t>(outer) * kInnerChannels * kAllTaps +
                (channels_last ? tap * kInnerChannels + inner : inner * kAllTaps + tap);
@@ -112,8 +115,8 @@ __device__ void stage_weights(const PackedWeights& weights, bool channels_last, 
     }
 }
 
-/// The same in vectors of 16 bytes, where all of a CTA's inner channels exist or none: a vector holds taps and then
-/// channels, or channels of one tap.
+/// Brings a CTA's weights to shared memory in vectors of 16 bytes, where all of its inner channels exist or none does.
+/// A vector holds taps of one channel and then of the next, or channels of one tap.
 template <bool ChannelsLast>
 __device__ void stage_weight_vectors(const PackedWeights& weights, uint32_t shared) {
     constexpr int kElements = 16 / sizeof(Element), kAtOnce = 4;
@@ -140,7 +143,7 @@ __device__ void stage_weight_vectors(const PackedWeights& weights, uint32_t shar
     }
 }
 
-/// A part of a value, or two channels of 16 bits.
+/// A word of a core matrix, from the byte `from` of shared memory on: a part of fp32, or two channels of 16 bits.
 __device__ uint32_t packed_word(uint32_t from, int part) {
     Element first;
     ptx::load_shared(first, from);
@@ -153,15 +156,15 @@ __device__ uint32_t packed_word(uint32_t from, int part) {
     }
 }
 
-/// The output channel of a row. Where a lane stores neighbouring channels, these are its columns of several blocks of
-/// 8, or its two rows.
+/// The output channel that a row of the packed weights is. Where a lane stores neighbouring channels, these are its
+/// columns of several blocks of 8, or its two rows.
 __device__ int channel_of_row(int row) {
     if constexpr (kGathered && kChannelsLast) return row % 8 * 2 + row / 8;
     return row % 8 / 2 * kLaneChannels + row / 8 * 2 + row % 2;
 }
 
-/// Makes the core matrices of slots that take one of the taps along D; those of gaps come with the first. A thread has
-/// one row of a core matrix of each.
+/// Makes the core matrices of all slots that take one of the CTA's taps along D; gaps are zeros, and belong to tap 0. A
+/// thread makes one row of each of its core matrices.
 __device__ void pack_cores(const PackItem& item, uint32_t shared, uint32_t* packed) {
     constexpr int kRows = 2 * kPackChannels, kCores = kSlots * kAllPassTaps * kParts * kPackedRotations;
     const int row = threadIdx.x % 8 + threadIdx.x % kRows / 16 * 8, core = threadIdx.x / 8 % 2;
@@ -184,7 +187,7 @@ __device__ void pack_cores(const PackItem& item, uint32_t shared, uint32_t* pack
         }
         const int64_t stage =
             (static_cast<int64_t>(item.tile) * kPackedRotations + rotation) * kChunks + all_step / kSteps;
-        // In units of eight rows, which a block has so many of.
+        // Counted in eight rows, of which a block has kEights.
         constexpr int kEights = kSlots * kTileChannels / 8;
         const int64_t group = stage * (kSteps * kParts * kAllPassTaps) + kTapBlock[tap];
         const int block = (all_step % kSteps * kParts + part) * kTapGroupTaps[tap] + kTapIndex[tap];

@@ -1,9 +1,14 @@
-// The streamed form (docs/design.md). A CTA owns a tile of positions q of a plane and some output channels, and walks
-// the input slices. Each slice multiplies, for every tap (h, w), the weights of all taps along D at once: the
-// accumulators hold one slot for each open output slice, a ring of them for each D phase. When a slice is done, one
-// slot of each D phase is finished: it gets bias and epilogue, is stored and cleared.
+// fwd and bwd_data in the streamed form (docs/design.md). A CTA owns a tile of positions q of a plane and some output
+// channels, and walks the input slices from front to back. It multiplies each slice, for every tap (h, w), with the
+// weights of all taps along D at once. The accumulators have a slot for each open output slice, a ring of slots for
+// each phase along D. After a slice, one slot of each D phase is finished: it gets bias and epilogue, is stored and
+// cleared.
 //
-// The constants are those of cuda/source/constants.cpp; the engine is wgmmas<Group>() or multiply_fragments().
+//     weights, in tap groups ── TMA ──────────────────────► stages ┐
+//     input slices ── TMA ──► raw stages ── rearrange ────► stages ┴► consumers: wgmma or mma.sync, finish ──► output
+//
+// schedule/roles.cuh says which warps do what. The constants are those of cuda/source/constants.cpp; the products are
+// wgmmas<Group>() or multiply_fragments(), which the host writes.
 #include "load/own_weights.cuh"
 #include "multiply/stages.cuh"
 #include "schedule/roles.cuh"
@@ -11,8 +16,8 @@
 
 namespace {
 
-/// The positions along D that a CTA passes, item after item: an input slice each, or one of each input plane. Those
-/// outside of the input hold nothing, but finish outputs.
+/// The positions along D that a CTA passes, item after item. A position has an input slice, or one of each input plane;
+/// one outside of the input has none, but finishes outputs.
 struct PassedSlices {
     Items items;
     int slice;

@@ -1,25 +1,40 @@
-// bwd_weight on wgmma, in the swept form: grad_weight[ci, co, j] sums src[n, ci, i] · grad_dst[n, co, s·i − p + j·d]
-// over all images n and voxels i.
+// bwd_weight on wgmma, in the swept form:
 //
-// One of the two tensors is *fixed*: a tile of its plane goes through the slices, and its voxels are the depth of the
-// products. The other one is *moved* by each tap. A CTA owns some channels of either, a block of taps and a split: a
-// range of the slices of all tiles of all images. It keeps the slices of the moved tensor that taps along D still need,
-// so that each is brought once for all of them.
-#include "sweep/load.cuh"
+//     grad_weight[ci, co, j] = Σ src[n, ci, i] · grad_dst[n, co, s·i − p + j·d]    over all images n and voxels i
+//
+// One of the two tensors is *fixed*, the other one is *moved*: a tap says which voxels of the moved tensor the voxels
+// of the fixed one meet. A product (one wgmma) has
+//
+//     rows      a tap and a channel of the moved tensor   the left operand, in registers
+//     columns   channels of the fixed tensor              the right operand, in shared memory by a descriptor
+//     depth     16 (fp32: 8) voxels of the fixed tensor
+//
+// A CTA owns channels of both tensors, a block of taps, and a split: a range of the slices of all tiles of all images.
+// It sweeps a tile of the fixed tensor's plane along D, slice by slice, and keeps the slices of the moved tensor that
+// taps along D still need, so that each of these is loaded once for all taps.
+//
+//     global memory     shared memory                            registers
+//     fixed tensor ───► stages: a slice of the tile each ──────► right operand ┐
+//     moved tensor ───► a ring of slots: a slice each ─────────► left operand ─┴► sums ───► grad_weight, or the sums
+//              producers: 8 warps                    consumers: 2 warpgroups                of a split
+//
+// Each stage has a barrier that says it is full, with all slots that its slice meets, and one that says it is empty.
 #include "sweep/multiply.cuh"
+#include "sweep/produce.cuh"
 
 namespace {
 
-/// Where src is moved, taps are counted from the last one.
+/// The index along a dimension of kKernel taps in grad_weight. Where src is moved, taps are counted from the last one.
 template <int kKernel>
 __device__ __forceinline__ int kernel_tap(int tap) {
     return kMovesSrc ? kKernel - 1 - tap : tap;
 }
 
+/// Stores the sums of this thread, whose rows and columns `Sums` tells.
 __device__ __forceinline__ void store_sums(const SweepArguments& args, const Item& item, const Sums& sums) {
     const int t = threadIdx.x % 4;
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
+    for (int tile = 0; tile < kMTiles; ++tile)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int number = first_row(tile) + i * 8;

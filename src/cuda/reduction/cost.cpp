@@ -29,20 +29,21 @@ constexpr double kLanes = 32;
 
 /// What a CTA does to stage one of the tensors.
 struct Staging {
-    double copied_bytes, pieces;
+    double copied_bytes, vectors;
     double laid_out; ///< elements; 0 where copies bring positions
-    double piece_instructions;
+    double vector_instructions;
 
     Staging(const StagedTensor& tensor, bool copies_positions) {
         const int64_t run_bytes = int64_t{tensor.run_elements()} * tensor.element_bytes;
         copied_bytes = as_double(tensor.runs() * (run_bytes + (tensor.aligned ? 0 : 16 - tensor.element_bytes)));
-        pieces = copied_bytes / 16;
+        vectors = copied_bytes / 16;
         laid_out = copies_positions ? 0 : as_double(int64_t{tensor.box.voxels()} * tensor.channels);
-        piece_instructions = tensor.channels_last ? kModel.channel_piece_instructions : kModel.row_piece_instructions;
+        vector_instructions =
+            tensor.channels_last ? kModel.channel_vector_instructions : kModel.row_vector_instructions;
     }
 
     double instructions() const {
-        return (pieces * piece_instructions + laid_out * kModel.layout_instructions) / kLanes;
+        return (vectors * vector_instructions + laid_out * kModel.layout_instructions) / kLanes;
     }
     /// A load takes a clock for 32 elements, whatever their size.
     double shared_clocks(const StagedTensor& tensor) const {
@@ -59,7 +60,7 @@ double fragment_clocks(const Problem& problem, const ReductionTile& tile) {
     return as_double(bytes) / kModel.shared_bytes_per_clock;
 }
 
-/// Of all warps: products, and loads by word or, in 16 bits, by matrices.
+/// Instructions of all warps to multiply a tile: products, and loads by word or, in 16 bits, by matrices.
 double multiply_instructions(const Problem& problem, const ReductionTile& tile) {
     const int64_t rows = tile.warp_rows(), columns = tile.warp_columns();
     const int64_t loads =
@@ -71,11 +72,11 @@ double multiply_instructions(const Problem& problem, const ReductionTile& tile) 
     return as_double(box_steps(problem, tile) * (ReductionTile::kThreads / 32)) * step;
 }
 
-/// Of one multiprocessor's CTAs, all splits of it together.
+/// Clocks of a multiprocessor for all its CTAs, of all splits together.
 double kernel_clocks(const Problem& problem, const ReductionTile& tile, const Device& device) {
     const int64_t items = cuts(split_items(problem, tile) * tile.splits, device.multiprocessors);
     const int64_t tiles = cuts(all_tiles(problem, tile), tile.splits);
-    // Of the results of a CTA, each is a sector of its own; sums of splits fill theirs.
+    // Each result of grad_weight is in a sector of its own; sums of splits fill theirs.
     const double stored = as_double(tile.block_taps() * tile.src_channels * tile.dst_channels) *
                           (tile.splits > 1 ? 4 : 32) / kModel.copied_bytes_per_clock;
     const double clocks = tile_clocks(problem, tile, device, std::min(items, tile.ctas));

@@ -18,13 +18,13 @@ struct ReductionModel {
     double copied_bytes_per_clock = 32; ///< from the L2 cache, for each multiprocessor
     double instructions_per_clock = 4;  ///< of a warp each
     double step_instructions = 12;      ///< of a warp for a k step, beside loads and products
-    /// To lay out an element: the load, its part of a word and of what is computed and stored for a piece of channels.
+    /// To lay out an element: the load, its part of a word and of what is computed and stored for a vector of channels.
     double layout_instructions = 6;
-    double row_piece_instructions = 12;     ///< to copy 16 bytes of a row, channel by channel,
-    double channel_piece_instructions = 40; ///< or of a voxel's channels, which asks for each voxel where it is
-    double copy_latency = 1000;             ///< from the first request of a tile to the last arrival, beside its bytes
-    double barrier = 150;                   ///< that warps wait for one another at the end of a tile
-    double item_clocks = 8000;              ///< to begin and end a CTA
+    double row_vector_instructions = 12;     ///< to copy 16 bytes of a row, channel by channel,
+    double channel_vector_instructions = 40; ///< or of a voxel's channels, which asks for each voxel where it is
+    double copy_latency = 1000;              ///< from the first request of a tile to the last arrival, beside its bytes
+    double barrier = 150;                    ///< that warps wait for one another at the end of a tile
+    double item_clocks = 8000;               ///< to begin and end a CTA
 };
 
 /// Clocks of a multiprocessor for one tile, where so many CTAs of it are at work.

@@ -5,7 +5,7 @@
 namespace tconv3d::cuda {
 namespace {
 
-/// Where there is only one, a step is never taken.
+/// The steps along each dimension, 1 where there is only one to be counted, since that step is never taken.
 Extents steps_taken(const Extents& steps, const Extents& counts) {
     Extents taken = steps;
     for (size_t i = 0; i < 3; ++i)
@@ -13,7 +13,7 @@ Extents steps_taken(const Extents& steps, const Extents& counts) {
     return taken;
 }
 
-bool are_pieces(int64_t elements, const Problem& problem) {
+bool are_whole_vectors(int64_t elements, const Problem& problem) {
     return elements * bytes_per_element(problem.dtype) % 16 == 0;
 }
 
@@ -27,9 +27,9 @@ StagedTensor staged(const Problem& problem, const StagedBox& box, int64_t channe
             static_cast<int>(reduction_parts(problem))};
 }
 
-/// Where runs are channels of a voxel, both those of a group and those of a tile must be whole pieces.
+/// Whether runs that are channels of a voxel are aligned: those of a group and those of a tile must be whole vectors.
 bool are_channels_aligned(const Problem& problem, int64_t group_channels, int64_t tile_channels) {
-    return are_pieces(group_channels, problem) && are_pieces(tile_channels, problem);
+    return are_whole_vectors(group_channels, problem) && are_whole_vectors(tile_channels, problem);
 }
 
 } // namespace
@@ -70,7 +70,7 @@ StagedTensor staged_src(const Problem& problem, const ReductionTile& tile) {
     const int64_t zeros = box_steps(problem, tile) * step_voxels(problem) - tile.box_voxels();
     const bool aligned = problem.channels_last()
                              ? are_channels_aligned(problem, problem.src_channels_per_group(), tile.src_channels)
-                             : are_pieces(problem.src[2], problem) && are_pieces(tile.box[2], problem);
+                             : are_whole_vectors(problem.src[2], problem) && are_whole_vectors(tile.box[2], problem);
     return staged(problem, box, tile.src_channels, zeros, aligned);
 }
 
@@ -81,9 +81,10 @@ StagedTensor staged_dst(const Problem& problem, const ReductionTile& tile) {
     };
     const StagedBox box = {met(0), met(1), met(2), static_cast<int>(std::min<int64_t>(stride[2], met(2)))};
     // A row begins at s·i − p + j·d, with i and j the first voxel of a box and the first tap of a block.
-    const bool rows_aligned = are_pieces(problem.dst()[2], problem) && are_pieces(problem.padding[2], problem) &&
-                              (tile.box[2] == problem.src[2] || are_pieces(stride[2] * tile.box[2], problem)) &&
-                              (tile.taps[2] == problem.kernel[2] || are_pieces(dilation[2] * tile.taps[2], problem));
+    const bool rows_aligned =
+        are_whole_vectors(problem.dst()[2], problem) && are_whole_vectors(problem.padding[2], problem) &&
+        (tile.box[2] == problem.src[2] || are_whole_vectors(stride[2] * tile.box[2], problem)) &&
+        (tile.taps[2] == problem.kernel[2] || are_whole_vectors(dilation[2] * tile.taps[2], problem));
     const bool aligned = problem.channels_last()
                              ? are_channels_aligned(problem, problem.dst_channels_per_group(), tile.dst_channels)
                              : rows_aligned;
@@ -91,7 +92,7 @@ StagedTensor staged_dst(const Problem& problem, const ReductionTile& tile) {
 }
 
 bool is_volume_aligned(const Problem& problem, int64_t voxels) {
-    return are_pieces(voxels, problem);
+    return are_whole_vectors(voxels, problem);
 }
 
 int64_t reduction_shared_bytes(const Problem& problem, const ReductionTile& tile) {

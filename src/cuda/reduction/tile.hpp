@@ -26,8 +26,8 @@ struct ReductionTile {
     int64_t block_taps() const { return taps[0] * taps[1] * taps[2]; }
     int64_t box_voxels() const { return box[0] * box[1] * box[2]; }
     int64_t column_warps() const { return kThreads / 32 / row_warps; }
-    int64_t warp_columns() const; ///< columns of 8 channels
-    int64_t warp_rows() const { return src_channels / 16 / row_warps; }
+    int64_t warp_columns() const;                                       ///< n8 tiles of a warp
+    int64_t warp_rows() const { return src_channels / 16 / row_warps; } ///< m16 tiles of a warp
 
     static constexpr int64_t kThreads = 256;
 };

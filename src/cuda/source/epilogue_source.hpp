@@ -16,7 +16,7 @@ bool calls_epilogue(const Epilogue& epilogue, int64_t thread_outputs);
 /// of its steps are those of kernels/finish/steps.cuh; a chain of very many steps calls each of them.
 std::string epilogue_source(const Epilogue& epilogue, DType dtype);
 
-/// The same for the chain's backward.
+/// Whether the chain's backward is called for each element (kCallsEpilogue), for the same reason.
 bool calls_epilogue_bwd(const Epilogue& epilogue, int64_t thread_outputs);
 
 /// `Compute epilogue_bwd(Compute grad, Compute saved, const Compute* values, Compute* grad_values)` as device code: the

@@ -23,7 +23,7 @@ std::string value_source(const Step& step, const StepWords& words);
 /// kernels/finish/step_derivatives.cuh.
 std::string gradient_source(const Step& step, const StepWords& words);
 
-/// The same where `x` is the step's output, for the steps that Epilogue::saved() counts on.
+/// The gradient of the step's input where `x` is the step's output, for the steps that Epilogue::saved() counts on.
 std::string gradient_source_from_output(const Step& step, const StepWords& words);
 
 /// The functions that value_source prints for the chain with `calls`, none of which is inlined; of derivatives too,

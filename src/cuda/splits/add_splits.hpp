@@ -12,10 +12,10 @@ KernelRequest add_splits_request(const Problem& problem);
 
 class AddSplits {
 public:
-    /// Of the sums everything is given but where they are and where they go.
+    /// `sums` tells everything of the sums but where they are and where they go.
     AddSplits(const Problem& problem, const Device& device, const AddSplitsArguments& sums);
 
-    /// Where its kernel is compiled and loaded, along with those that leave the sums.
+    /// Its kernel, to be compiled and loaded along with those that leave the sums.
     const LoadedFunction& function() const { return function_; }
     /// Adds up the gradient of the bias where it is among the arguments.
     void launch(const void* weight_sums, const void* bias_sums, const Arguments& arguments, void* stream) const;

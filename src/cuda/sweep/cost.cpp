@@ -18,44 +18,44 @@ double as_double(int64_t value) {
     return static_cast<double>(value);
 }
 
-enum class Bring { words, cells, aligned_cells, pieces, copied_words, copied_sixteens };
+enum class Access { word, cell, aligned_cell, piece, copied_word, copied_sixteen };
 
-/// What producers do to stage a slice of one of the tensors. Threads have places, or share them; a place has a member
-/// in each channel or row (for_each_place of the kernel).
+/// What producers do to stage a slice of one of the tensors: strips, and the accesses of each of them
+/// (kernels/sweep/strip.cuh).
 struct Staging {
-    Bring by;
-    int64_t places, members;
+    Access by;
+    int64_t strips, accesses;
     int64_t elements = 1;   ///< of a word, cell or piece, a load each
     int64_t stores = 1;     ///< of a cell or piece
     int64_t wavefronts = 1; ///< of the L1 cache, for a load of a warp
 
-    bool copies() const { return by == Bring::copied_words || by == Bring::copied_sixteens; }
-    /// Members of all threads, those that have less to do than others included, by warps.
+    bool copies() const { return by == Access::copied_word || by == Access::copied_sixteen; }
+    /// Accesses of all threads, as if all had as many as those that have most, by warps.
     double warps() const {
-        const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / places, 1);
-        return as_double(cuts(places * sharers, SweepThreads::kProducers) * cuts(members, sharers) *
+        const int64_t sharers = std::max<int64_t>(SweepThreads::kProducers / strips, 1);
+        return as_double(cuts(strips * sharers, SweepThreads::kProducers) * cuts(accesses, sharers) *
                          SweepThreads::kProducers / 32);
     }
     double latency() const { return copies() ? kModel.staging.copy_latency : 0; }
     double instructions() const {
-        double each = kModel.staging.member_instructions;
-        if (by == Bring::words || by == Bring::cells || by == Bring::pieces)
+        double each = kModel.staging.access_instructions;
+        if (by == Access::word || by == Access::cell || by == Access::piece)
             each += as_double(elements) * kModel.staging.load_instructions;
-        if (by == Bring::cells || by == Bring::aligned_cells || by == Bring::pieces) each += as_double(stores) * 5;
+        if (by == Access::cell || by == Access::aligned_cell || by == Access::piece) each += as_double(stores) * 5;
         return warps() * each;
     }
     double shared_clocks() const {
-        const double warps = as_double(places * members) / 32;
+        const double warps = as_double(strips * accesses) / 32;
         switch (by) {
-        case Bring::words:
+        case Access::word:
             return warps * as_double(elements * wavefronts + 1);
-        case Bring::cells:
-        case Bring::pieces:
+        case Access::cell:
+        case Access::piece:
             return warps * as_double(elements * wavefronts + stores * 4);
-        case Bring::copied_words:
+        case Access::copied_word:
             return warps * as_double(wavefronts + 1);
-        case Bring::aligned_cells:
-        case Bring::copied_sixteens:
+        case Access::aligned_cell:
+        case Access::copied_sixteen:
             break;
         }
         return warps * 8;
@@ -64,31 +64,31 @@ struct Staging {
 
 /// The loads of a warp for a piece are 16 bytes apart, so that each takes four wavefronts. Its stores together are as
 /// many as a cell's.
-Staging piece_staging(int64_t places, int64_t members, const SweepPiece& piece, int64_t begin) {
+Staging piece_staging(int64_t strips, int64_t accesses, const SweepPiece& piece, int64_t begin) {
     const int64_t stores = int64_t{piece.phases} * piece.copies * piece.words() / 4;
-    return {Bring::pieces, places, members, piece.loads(static_cast<int>(begin)), stores, 4};
+    return {Access::piece, strips, accesses, piece.loads(static_cast<int>(begin)), stores, 4};
 }
 
 Staging fixed_staging(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
     if (plane.fixed_chunks)
-        return {Bring::copied_sixteens, tile.fixed_channels / plane.chunk_channels() * plane.tile_w(), tile.height};
+        return {Access::copied_sixteen, tile.fixed_channels / plane.chunk_channels() * plane.tile_w(), tile.height};
     if (problem.channels_last())
-        return {Bring::cells, tile.fixed_channels * tile.row_cells, tile.height, plane.cell_voxels()};
+        return {Access::cell, tile.fixed_channels * tile.row_cells, tile.height, plane.cell_voxels()};
     const bool aligned = has_aligned_cells(problem, tile);
     if (!aligned && problem.dtype != DType::f32)
         return piece_staging(plane.cells(), tile.fixed_channels, SweepPiece{1, 1}, -1);
     return {
-        aligned ? Bring::aligned_cells : Bring::cells, plane.cells(), tile.fixed_channels, plane.cell_voxels(), 1, 4};
+        aligned ? Access::aligned_cell : Access::cell, plane.cells(), tile.fixed_channels, plane.cell_voxels(), 1, 4};
 }
 
 Staging moved_staging(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
     const int64_t row_sixteens = plane.row_bytes() / 16;
     if (plane.moved_chunks)
-        return {Bring::copied_sixteens, tile.moved_channels / plane.chunk_channels() * row_sixteens, plane.met_h()};
+        return {Access::copied_sixteen, tile.moved_channels / plane.chunk_channels() * row_sixteens, plane.met_h()};
     if (problem.channels_last())
-        return {Bring::cells, tile.moved_channels * row_sixteens / plane.copies(), plane.met_h(),
+        return {Access::cell, tile.moved_channels * row_sixteens / plane.copies(), plane.met_h(),
                 plane.cell_voxels() + plane.copies() - 1, plane.copies()};
     if (moves_pieces(problem, tile)) {
         const SweepPiece piece = {plane.phases(), plane.copies()};
@@ -97,13 +97,13 @@ Staging moved_staging(const Problem& problem, const SweepTile& tile) {
     }
     // Words of two elements lie apart in memory as the phases do.
     if (problem.dtype != DType::f32)
-        return {Bring::words,
+        return {Access::word,
                 plane.met_h() * row_sixteens * 4,
                 tile.moved_channels,
                 2,
                 0,
                 std::min<int64_t>(2 * plane.phases(), 8)};
-    return {tile.copies ? Bring::copied_words : Bring::words, int64_t{plane.met_h()} * plane.met_w(),
+    return {tile.copies ? Access::copied_word : Access::word, int64_t{plane.met_h()} * plane.met_w(),
             tile.moved_channels};
 }
 
@@ -120,7 +120,7 @@ double row_bytes(const Problem& problem, int64_t rows, int64_t columns, int64_t 
     return as_double(rows * columns) * sector_bytes(problem, channels);
 }
 
-/// The same of a slice.
+/// Bytes that come from the L2 cache for a slice of the fixed tensor and the fresh ones of the moved tensor.
 double fetched_bytes(const Problem& problem, const SweepTile& tile) {
     const SweepPlane plane = sweep_plane(problem, tile);
     const SweepRoles roles = sweep_roles(problem, tile.moves_src);

@@ -9,7 +9,7 @@ struct SweepStagingCost {
     double copy_latency = 950;           ///< clocks of a producer's copies, all of them together
     double fetched_bytes_per_clock = 53; ///< from the L2 cache, for each multiprocessor
     double load_instructions = 2;        ///< to load an element or zero
-    double member_instructions = 7;      ///< to go to the next channel or row, and to store a word
+    double access_instructions = 7;      ///< to go to the next channel or row, and to store a word
     double instructions_per_clock = 1.25;
 };
 

@@ -55,19 +55,19 @@ int64_t sweep_row_registers(const SweepTile& tile) {
 
 int64_t sweep_consumer_registers(const SweepTile& tile) {
     constexpr int64_t kLeast = 128, kSpare = 8; // threads begin with 128, and producers need no more
-    const SweepRound round = sweep_round(tile);
-    const int64_t products = round.lines * sweep_line_steps(tile) * tile.warpgroup_tiles();
-    const int64_t needed = round_up(kept_registers(tile) + 2 * 4 * cuts(products, round.groups) + kSpare, 8);
+    const SweepIteration iteration = sweep_iteration(tile);
+    const int64_t products = iteration.lines * sweep_line_steps(tile) * tile.warpgroup_tiles();
+    const int64_t needed = round_up(kept_registers(tile) + 2 * 4 * cuts(products, iteration.groups) + kSpare, 8);
     return std::clamp(needed, kLeast, int64_t{SweepThreads::kMostConsumerRegisters});
 }
 
-SweepRound sweep_round(const SweepTile& tile) {
+SweepIteration sweep_iteration(const SweepTile& tile) {
     // A group is long enough to hide how long rows take from shared memory to registers.
     constexpr int64_t kGroupClocks = 128, kLeastClocks = 16, kMostProducts = 64;
     const int64_t clocks = std::max(tile.fixed_channels / 2, kLeastClocks);
     const int64_t most = std::min(sweep_row_registers(tile) / (2 * 4), cuts(kGroupClocks, clocks));
-    constexpr double kGain = 1.25; // that is worth a longer round
-    SweepRound best = {1, 2};
+    constexpr double kGain = 1.25; // that is worth a longer iteration
+    SweepIteration best = {1, 2};
     double best_size = 0;
     for (int64_t lines = 1; lines <= sweep_lines(tile); ++lines) {
         const int64_t products = lines * sweep_line_steps(tile) * tile.warpgroup_tiles();

@@ -27,7 +27,7 @@ struct SweepTile {
     std::string str() const;
 
     int64_t rows() const { return taps[0] * taps[1] * taps[2] * moved_channels; }
-    /// Tiles of 64 rows of a warpgroup.
+    /// m64 tiles of a warpgroup.
     int64_t warpgroup_tiles() const {
         return (rows() + SweepThreads::kConsumers / 2 - 1) / (SweepThreads::kConsumers / 2);
     }
@@ -45,12 +45,12 @@ SweepRoles sweep_roles(const Problem& problem, bool moves_src);
 /// Whether the channels of a group are whole chunks of 16 bytes, side by side in memory.
 bool has_chunks(const Problem& problem, int64_t channels);
 
-/// How consumers go through a slice (kernels/sweep/multiply.cuh): so many lines of k steps at a time, whose products
-/// are multiplied in so many groups. A line is a row of the tile, or two where each has one cell.
-struct SweepRound {
+/// An iteration of the consumers' loop (kernels/sweep/multiply.cuh): so many lines of a slice, whose products are
+/// multiplied in so many groups. A line is a row of the tile, or two rows where each has one cell.
+struct SweepIteration {
     int64_t lines, groups;
 };
-SweepRound sweep_round(const SweepTile& tile);
+SweepIteration sweep_iteration(const SweepTile& tile);
 /// Lines of a slice, and k steps of a line.
 int64_t sweep_lines(const SweepTile& tile);
 int64_t sweep_line_steps(const SweepTile& tile);
@@ -81,7 +81,7 @@ SweepArguments sweep_arguments(const Problem& problem, const SweepTile& tile);
 /// that answer_sweep does not refuse before.
 std::vector<SweepTile> best_sweep_tiles(const Problem& problem, const Device& device, size_t most);
 
-/// The same of the few tiles that serve the problem's layer whatever its size (cuda/select/layer.hpp).
+/// The few tiles that serve the problem's layer whatever its size (cuda/select/layer.hpp), the best first.
 std::vector<SweepTile> any_size_sweep_tiles(const Problem& problem, const Device& device);
 
 } // namespace tconv3d::cuda

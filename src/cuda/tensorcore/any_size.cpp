@@ -118,7 +118,7 @@ struct AnySizeConfigs {
     }
 };
 
-/// The same kernel with more room in each stage; nothing where shared memory has none.
+/// The kernel with more room in each stage; nothing where shared memory has none.
 std::optional<Config> with_room(Config kernel, double factor, const Problem& problem, const TapTables& tables,
                                 const Device& device) {
     const auto more = [&](int64_t& of, int64_t multiple) {

@@ -26,7 +26,7 @@ void each_config(const Problem& problem, const TapTables& tables, const Device& 
 /// The tables that a problem may be cut into.
 std::vector<TapTables> all_tables(const Problem& problem, Engine engine, Form form);
 
-/// Those with the least estimated clocks, the best first, no two of one name; empty when none fits.
+/// The tilings with the least estimated clocks, the best first, no two of one name; empty when none fits.
 std::vector<Tiling> best_tilings(const Problem& problem, const Device& device, Engine engine, Form form, size_t most);
 
 } // namespace tconv3d::cuda::tensorcore

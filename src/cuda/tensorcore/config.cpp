@@ -150,7 +150,7 @@ std::string Config::name() const {
            (packs_own_weights() ? ", own weights" : "") + (pipeline.retains_slices ? ", kept" : "");
 }
 
-bool InputStaging::takes_apart(const Problem& problem) const {
+bool InputStaging::scatters_elements(const Problem& problem) const {
     const Extents stride = in_stride(problem);
     return source == Source::ranges || (has_planes() && stride[1] * stride[2] > 1);
 }
@@ -206,7 +206,7 @@ int64_t all_steps(const Problem& problem, const Config& config) {
 
 int64_t filled_cores(const Problem& problem, const Config& config) {
     const int64_t cores = 2 * config.input.steps;
-    if (!config.input.takes_apart(problem) || chunks(problem, config) > 1) return cores;
+    if (!config.input.scatters_elements(problem) || chunks(problem, config) > 1) return cores;
     return std::min(cores, cuts(in_channels(problem), channel_step(problem) / 2));
 }
 

@@ -56,7 +56,7 @@ struct InputStaging {
     int64_t raw_pitch;
     int64_t raw_bytes; ///< of a stage as TMA brings it, where warps rearrange it
     int64_t raw_stages;
-    int64_t table_bytes; ///< of where the elements of a stage belong, if warps take them apart one by one
+    int64_t table_bytes; ///< of where the elements of a stage belong, if warps rearrange them one by one
     int64_t warps;       ///< that rearrange: two of the producer, and four more where a warpgroup does nothing else
 
     /// Whether TMA goes by a tensor map.
@@ -69,10 +69,12 @@ struct InputStaging {
     bool loads_by_addresses(Sizes sizes) const {
         return source == Source::global || (sizes == Sizes::any && source != Source::swizzled);
     }
-    /// Whether they rearrange rows of a channel, planes or ranges.
+    /// Whether warps rearrange rows of a channel: planes or ranges.
     bool takes_rows() const { return has_planes() || source == Source::ranges; }
-    /// Whether they take these apart into input planes, or come upon them as ranges: load/deinterleave.cuh.
-    bool takes_apart(const Problem& problem) const;
+    /// Whether the elements of these rows do not simply follow one another in the stages: where a stride divides them
+    /// among
+    /// input planes, and where they come as ranges (kernels/load/raw_lines.cuh).
+    bool scatters_elements(const Problem& problem) const;
     void print(Prelude& prelude) const;
 };
 
@@ -129,7 +131,7 @@ struct Schedule {
     int64_t share;       ///< slices of the other items, for a CTA
     double clocks;
 
-    /// The same as time, with that of a launch.
+    /// The time of these clocks and of a launch.
     double microseconds() const;
     std::string str() const;
 };
@@ -172,7 +174,7 @@ struct Config {
     void print(Prelude& prelude) const;
 
 private:
-    /// Those of the tile and the staged plane, 1 where they are arguments.
+    /// Prints the constants of the tile and the staged plane, each as 1 where these are arguments.
     void print_geometry(Prelude& prelude) const;
 };
 
@@ -185,8 +187,8 @@ int64_t channel_step(const Problem& problem);
 int64_t chunks(const Problem& problem, const Config& config);
 int64_t all_steps(const Problem& problem, const Config& config);
 
-/// Core matrices of a position that warps fill. Where they take rows apart, and a stage has room for more channels than
-/// there are, they leave the others alone.
+/// Core matrices of a position that warps fill. Where they scatter elements, and a stage has room for more channels
+/// than there are, they leave the others alone.
 int64_t filled_cores(const Problem& problem, const Config& config);
 
 /// 2 where fp32 is multiplied as a sum of two tf32 parts, and the products that this takes: high by high, high by low,

@@ -28,7 +28,7 @@ public:
 
     size_t workspace_bytes() const override { return static_cast<size_t>(packed_words_) * 4; }
 
-    /// Both kernels side by side: each is compiled for a while when it is new.
+    /// Loads both kernels side by side: each is compiled for a while when it is new.
     void load(const Arguments& arguments, void* stream) const override {
         std::future<void> packing;
         if (!config().packs_own_weights() && !pack_.is_loaded()) packing = std::async([&] { pack_.get(stream); });

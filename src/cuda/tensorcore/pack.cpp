@@ -27,7 +27,7 @@ void add_plane_taps(Prelude& prelude, const PlaneTables& plane) {
     prelude.array("kTapW", tap_w);
 }
 
-/// The blocks of a stage: passes, and their groups of taps, one after another; in a group k steps and parts.
+/// The blocks of a stage: passes, and their tap groups, one after another; in a group k steps and parts.
 void add_blocks(Prelude& prelude, const Problem& problem, const PlaneTables& plane, const Config& config) {
     const std::vector<TapGroup>& groups = plane.tap_groups(config.products.tap_groups);
     std::vector<int64_t> before, index, count;

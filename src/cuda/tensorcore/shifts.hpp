@@ -8,7 +8,7 @@
 /// it is constants where the pitches are; a kernel for any size adds what goes by rows and input planes.
 namespace tconv3d::cuda::tensorcore {
 
-/// Whole input planes and rows.
+/// Whole input planes and rows by which a product or a pass reads further on.
 struct ShiftedRow {
     int64_t plane;
     int64_t row;
@@ -16,18 +16,18 @@ struct ShiftedRow {
     bool operator==(const ShiftedRow& other) const { return plane == other.plane && row == other.row; }
 };
 
-/// The shift of a product: one of the shifted rows, and positions behind it.
+/// The shift of a product: the index of a shifted row, and positions behind it.
 struct ProductShift {
     int64_t row;
     int64_t positions;
 };
 
-/// Those that the products of a pass read: one that is shifted by none where all shifts are constants.
+/// The shifted rows that the products of a pass read. Where all shifts are constants there is one, of no rows.
 std::vector<ShiftedRow> shifted_rows(const TapTables& tables, const Config& config);
 
 ProductShift product_shift(const TapTables& tables, const Config& config, const PlaneShift& shift);
 
-/// That of a pass.
+/// The shift of a pass.
 ShiftedRow pass_shift(const TapTables& tables, const Pass& pass);
 
 } // namespace tconv3d::cuda::tensorcore

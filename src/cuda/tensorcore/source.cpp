@@ -176,8 +176,8 @@ void add_passes(Prelude& prelude, const TapTables& tables) {
     prelude.constant("kPassTaps", tables.plane.taps());
 }
 
-/// Where the weights of a tap lie in a stage that a CTA packs for itself: rows before them. Rings have one slot each,
-/// and every tap is multiplied once.
+/// Prints where the weights of each tap lie in a stage that a CTA packs for itself: the rows before them. Rings have
+/// one slot each, and every tap is multiplied once.
 void add_tap_rows(Prelude& prelude, const Problem& problem, const TapTables& tables, const Config& config) {
     std::vector<int64_t> rows(static_cast<size_t>(config.packs_own_weights() ? problem.taps() : 0));
     int64_t row = 0;

@@ -16,7 +16,7 @@ constexpr int64_t kMostWeightStages = 8;
 constexpr int64_t kMostBox = 256; // elements of a TMA box along a dimension
 constexpr int64_t kMostStep = 8;  // from an element that TMA copies to the next one
 
-/// The most taps of one of that many groups that add to the same accumulators.
+/// The most taps that add to the same accumulators, in any of that many tap groups.
 int64_t most_taps_of_an_accumulator(const PlaneTables& plane, int64_t groups) {
     const std::vector<TapGroup>& begins = plane.tap_groups(groups);
     std::vector<int64_t> taps;
@@ -35,7 +35,7 @@ int64_t most_taps_of_an_accumulator(const PlaneTables& plane, int64_t groups) {
     return most;
 }
 
-/// Where fp32 is split: the most taps, or k steps of one, whose products are summed before they are rounded.
+/// The most taps, or k steps of one tap, whose products are summed before they are rounded, where fp32 is split.
 constexpr int64_t kMostSummed = 3;
 
 int64_t least_tap_groups(const Problem& problem, const PlaneTables& plane) {
@@ -44,7 +44,7 @@ int64_t least_tap_groups(const Problem& problem, const PlaneTables& plane) {
     return groups;
 }
 
-/// As many k steps as the taps of the config's groups allow.
+/// Sets how many k steps are summed before they are rounded: as many as the taps of a tap group allow.
 void set_summed_steps(Config& config, const Problem& problem, const PlaneTables& plane) {
     int64_t& steps = config.products.summed_steps;
     steps = config.input.steps;
@@ -63,7 +63,7 @@ int64_t input_stage_bytes(const Config& config, const Problem& problem) {
     return parts(problem) * 2 * config.input.steps * config.plane.positions * 16;
 }
 
-/// The weights of the largest of that many groups of taps.
+/// Bytes of the weights of the largest of that many tap groups.
 int64_t weight_group_bytes(const Config& config, const Problem& problem, const TapTables& tables, int64_t groups) {
     const std::vector<TapGroup>& begins = tables.plane.tap_groups(groups);
     int64_t most = 0;
@@ -71,7 +71,8 @@ int64_t weight_group_bytes(const Config& config, const Problem& problem, const T
     return most * config.input.steps * parts(problem) * tables.depth.slots * config.tile.channels * 32;
 }
 
-/// Small planes, which the tile has all of: their rows are short, and TMA takes its time for each.
+/// Whether planes come whole: small ones, all of which the tile has. Their rows are short, and TMA takes its time for
+/// each.
 bool takes_whole_planes(const Config& config, const Problem& problem, const TapTables& tables) {
     const Extents in = in_extents(problem);
     const int64_t plane = in[1] * in[2];
@@ -80,18 +81,18 @@ bool takes_whole_planes(const Config& config, const Problem& problem, const TapT
            plane * bytes_per_element(problem.dtype) % 16 == 0;
 }
 
-/// Whole rows whose length is no multiple of 16 bytes: those of a tile are contiguous in each channel. Ranges count
-/// images, not slices.
+/// Whether rows come as ranges: whole rows whose length is no multiple of 16 bytes. Those of a tile are contiguous in
+/// each channel. Ranges count images, not slices.
 bool takes_ranges(const Config& config, const Problem& problem, const TapTables& tables) {
     return config.engine == Engine::wgmma && has_channel_planes(problem) && config.input.source == Source::global &&
            config.tile.slices == 1 && config.tile.w >= tables.q_count[2];
 }
 
-/// Shared memory for where the elements of a stage belong, if warps take them apart one by one.
+/// Shared memory for where the elements of a stage belong, if warps rearrange them one by one.
 int64_t table_bytes(const Config& config, const Problem& problem, const TapTables& tables) {
     const InputStaging& input = config.input;
     const bool ranges = input.source == Source::ranges;
-    if (!ranges && (is_16_bit(problem) || !input.takes_apart(problem))) return 0;
+    if (!ranges && (is_16_bit(problem) || !input.scatters_elements(problem))) return 0;
     const int64_t columns =
         input.has_whole_rows() ? in_extents(problem)[2] : tables.inputs[2].reach(config.plane.pitch);
     return element_table_bytes(static_cast<int>(ranges ? 1 : config.tile.images), static_cast<int>(input.box_rows),
@@ -100,7 +101,7 @@ int64_t table_bytes(const Config& config, const Problem& problem, const TapTable
 
 } // namespace
 
-/// Where warps take rows apart, eight neighbours of a row go to all input planes along W: these begin such that the
+/// Where warps de-interleave rows, eight neighbours of a row go to all input planes along W. These begin such that the
 /// eight fall into different banks, which eight positions fill.
 void set_positions(Config& config, const TapTables& tables, int64_t loaded, int64_t read) {
     StagedPlane& plane = config.plane;

@@ -20,29 +20,31 @@ bool needs_registers_to_rearrange(const Config& config);
 /// Has TMA bring planes whole, or several rows of them in one box, where the tile has these.
 void set_boxes(Config& config, const Problem& problem, const TapTables& tables);
 
-/// Room for positions: in each input plane so many are loaded, and so many from its first on are read.
+/// Sets the room for positions and where input planes begin. In each input plane `loaded` positions are loaded, and
+/// `read` positions from its first one on are read.
 void set_positions(Config& config, const TapTables& tables, int64_t loaded, int64_t read);
 
 /// Voxels of the streamed form that are stored at once, and so have to lie in one row of a tile.
 int64_t stored_voxels(const Config& config);
 
-/// Rows and pitch of a staged plane of the streamed form. Columns that are stored at once belong together; images that
-/// TMA brings one by one want full core matrices.
+/// Sets rows and pitch of a staged plane of the streamed form. Columns that are stored at once belong together; images
+/// that TMA brings one by one want full core matrices.
 bool set_streamed_plane(Config& config, const TapTables& tables);
 
-/// The input as TMA brings it, where warps rearrange it.
+/// Sets the raw stages: the input as TMA brings it, where warps rearrange it.
 bool set_raw(Config& config, const Problem& problem, const TapTables& tables);
 
 /// Whether TMA takes the rows and columns of a staged plane as one box.
 bool fits_box(const Config& config, const TapTables& tables);
 
-/// With the stages of input and groups of taps that the config has: three stages of weights or more.
+/// Sets stages of weights beside the stages of input and the tap groups that the config has: three or more.
 bool set_weight_stages(Config& config, const Problem& problem, const TapTables& tables, int64_t shared_limit);
 
-/// As few groups of taps as leave room for three stages of weights beside two or three of input.
+/// Sets all stages, with as few tap groups as leave room for three stages of weights beside two or three of input.
 bool set_stages(Config& config, const Problem& problem, const TapTables& tables, int64_t shared_limit);
 
-/// All weights of a tile's output channels, which its CTA packs for itself, and two or more stages of input.
+/// Sets room for all weights of a tile's output channels, which its CTA packs for itself, and two or more stages of
+/// input.
 bool set_own_weights(Config& config, const Problem& problem, const TapTables& tables, int64_t shared_limit);
 
 /// Has the outputs of the streamed form pass through shared memory, if the tile has whole rows.

@@ -80,7 +80,7 @@ struct PlaneShift {
     std::vector<Product> products;
 };
 
-/// Where a group of taps begins: products and taps before it, counted through all shifts.
+/// The beginning of a tap group: products and taps before it, counted through all shifts.
 struct TapGroup {
     int64_t first_product;
     int64_t first_tap;
@@ -131,7 +131,7 @@ struct PlaneTables {
     int64_t longest_product() const;
     /// The least shift along H.
     int64_t first_shift_h() const;
-    /// Where each of that many groups of taps begins, and the end of the last. There is one group at least, and there
+    /// Where each of that many tap groups begins, and the end of the last. There is one group at least, and there
     /// are as many as products at most.
     const std::vector<TapGroup>& tap_groups(int64_t groups) const { return groups_[static_cast<size_t>(groups - 1)]; }
 
@@ -139,7 +139,7 @@ private:
     std::vector<std::vector<TapGroup>> groups_; ///< for 1, 2, … groups
 };
 
-/// All of that, and the range of the shifts.
+/// The tap tables of a problem along all dimensions, and the range of the shifts.
 struct TapTables {
     Form form;
     std::array<InputPlanes, 3> inputs;

@@ -110,7 +110,8 @@ __device__ __forceinline__ Pack<Element, kCount> load_readonly_if(bool wanted, c
     return pack;
 }
 
-/// The same, kOffset elements behind `first`, which several loads may share.
+/// The neighbours from kOffset elements behind `first` on, or zeros. Several loads may share `first`: the offset is a
+/// part of the instruction.
 template <int kCount, int64_t kOffset, typename Element>
 __device__ __forceinline__ Pack<Element, kCount> load_readonly_at_if(bool wanted, const Element* first) {
     constexpr int kBytes = sizeof(Element) * kCount;
@@ -125,8 +126,8 @@ __device__ __forceinline__ Pack<Element, kCount> load_readonly_at_if(bool wanted
     return pack;
 }
 
-/// All elements of a pack. In bf16 a word is two of them, shifted or masked: the compiler would cut the second one out
-/// before it shifts it.
+/// Converts all elements of a pack. In bf16 a word has two of them, which are shifted or masked: the compiler would cut
+/// the second one out before it shifts it.
 template <int kCount, typename Element, typename Value>
 __device__ __forceinline__ void to_compute(const Pack<Element, kCount>& pack, Value (&values)[kCount]) {
 #pragma unroll

@@ -28,7 +28,7 @@ __device__ __forceinline__ bool is_index(Offset index, int64_t extent) {
     return static_cast<UnsignedOffset>(index) < static_cast<UnsignedOffset>(extent);
 }
 
-/// The voxels of a row from the C-th along W on.
+/// Loads the voxels of a row of the window from the C-th along W on. `own` are those that come in one access.
 template <int kVoxelStride, int C = 0>
 __device__ __forceinline__ void load_columns(Voxel* voxels, const tconv3d::cuda::VoxelExtents& extents,
                                              const Window& window, const Storage* row,
@@ -62,7 +62,7 @@ __device__ __forceinline__ void load_rows(Voxel (&voxels)[kSlice], const tconv3d
     }
 }
 
-/// The slice d of the input, of one channel or pack.
+/// Loads the window's voxels of slice d of the input, in the channel or pack that `channel` points to.
 template <int kVoxelStride>
 __device__ __forceinline__ void load_slice(Voxel (&voxels)[kSlice], const tconv3d::cuda::VoxelExtents& extents,
                                            const Window& window, Offset d, const Storage* channel) {

@@ -4,9 +4,13 @@
 // memory, the consumers read them from the weight before the first product, and they stay until an item has other
 // channels: no kernel has to run before this one. The blocks are those that pack_weights.cuh makes.
 //
-// The weight is (in, out, taps), or (in, taps, out) where its channels are last. A thread reads squares of it, 16 bytes
-// of as many input channels as 16 bytes have, and transposes each: then it has rows of core matrices, one for each tap
-// or for each output channel.
+// The weight is (in, out, taps), or (in, taps, out) where its channels are last. A thread reads squares of it: 16 bytes
+// of each of as many input channels as 16 bytes have elements. It transposes each square, and then has rows of core
+// matrices, one for each tap or for each output channel. In fp32 a square is
+//
+//     input channel 0    tap 0  tap 1  tap 2  tap 3         tap 0    channel 0  1  2  3     a row of a core matrix
+//     input channel 1    tap 0  tap 1  tap 2  tap 3    ►    tap 1    channel 0  1  2  3     another one
+//     …                                                     …
 #include "schedule/items.cuh"
 #include "schedule/pipeline.cuh"
 
@@ -79,7 +83,7 @@ struct OwnTile {
         }
     }
 
-    /// All taps of a channel. Eight threads that are neighbours have the rows of a core matrix.
+    /// Packs all taps of a channel. Eight threads that are neighbours have the rows of a core matrix.
     __device__ __forceinline__ void pack_channel(int square, int channel) const {
         Square rows[kTapSquares];
 #pragma unroll
@@ -94,7 +98,7 @@ struct OwnTile {
         }
     }
 
-    /// The same where channels are neighbours: kSide of them, for one tap.
+    /// Packs kSide channels for one tap, where output channels are neighbours in memory.
     __device__ __forceinline__ void pack_channels(int square, int channel, int tap) const {
         Square rows, transposed;
         load(rows, square, int64_t{tap} * kOutChannels + channel, channel < channels);
@@ -104,7 +108,7 @@ struct OwnTile {
     }
 };
 
-/// Packs all weights of the item's channels, by all consumers.
+/// Packs all weights of the item's channels. All consumers call this together.
 __device__ __forceinline__ void pack_own_weights(const TensorCoreArguments& args, const Item& item, uint32_t to) {
     constexpr int kPackers = kConsumers * 128;
     const OwnTile tile(args, item, to);

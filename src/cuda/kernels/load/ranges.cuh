@@ -1,9 +1,15 @@
 #pragma once
 
-// Source::ranges: rows whose length is no multiple of 16 bytes, which no tensor map takes. The rows of a tile, which
-// are whole, are contiguous in each channel: TMA brings them as one range of bytes, from the multiple of 16 bytes
-// before them to that behind them. So they begin at another element of 16 bytes in each channel, and warps load element
-// by element.
+// Source::ranges: rows whose length is no multiple of 16 bytes, which no tensor map takes. The rows of a tile are
+// whole, so that they are contiguous in each channel. TMA brings them as one range of bytes, from the multiple of 16
+// bytes before them to the one behind them. Here rows of three elements in 16 bits, of which a tile has two, a b c and
+// d e f:
+//
+//     memory, in 16 bytes   . . . . . a b c|d e f . . . . .
+//     a raw stage           . . . . . a b c d e f . . . . .|0 0 0 0 0 0 0 0     the next channel …
+//
+// In each channel they begin at another element of 16 bytes, so that warps load element by element. Zeros behind each
+// range stand for what lies outside of the input.
 #include "load/tma.cuh"
 #include "schedule/positions.cuh"
 
@@ -11,13 +17,13 @@ namespace {
 
 constexpr int kRangeElementBytes = 16 / kRawAlign;
 
-/// The elements behind a channel's range: zeros, which stand for what lies outside of the input. As many as 16 bytes
-/// hold, since ranges begin at any of these.
+/// The first of the zeros behind a channel's range, as an element of the channel. There are as many as 16 bytes hold,
+/// since ranges begin at any element of these.
 __device__ __forceinline__ int raw_zeros(const Geometry& geometry) {
     return geometry.raw_pitch() - kRawAlign;
 }
 
-/// Puts them there, in all raw stages.
+/// Puts the zeros behind the ranges of all raw stages, once.
 __device__ __forceinline__ void clear_raw_zeros(const Pipeline& pipe) {
     const Geometry& geometry = pipe.geometry;
     const int boxes = geometry.images() * kStageChannels, box_bytes = geometry.raw_pitch() * kRangeElementBytes;
@@ -29,7 +35,7 @@ __device__ __forceinline__ void clear_raw_zeros(const Pipeline& pipe) {
                           zeros);
 }
 
-/// The rows of a stage that the input has.
+/// The rows of a stage that lie in the input.
 struct InputRows {
     int begin, end;
     __device__ __forceinline__ explicit InputRows(const InputWalk& walk)
@@ -37,8 +43,8 @@ struct InputRows {
           end(min(first_row(walk.item()) + Geometry(walk.args).raw_rows(), walk.args.in_extents.h)) {}
 };
 
-/// The first element of these rows in a channel of the stage. Its remainder modulo 16 bytes is right even where it
-/// overflows, as Index may in 32 bits.
+/// The element of the input at which these rows begin in a channel of the stage. In 32 bits it may overflow, and its
+/// remainder modulo 16 bytes is right all the same.
 template <typename Index>
 __device__ __forceinline__ Index range_begin(const InputWalk& walk, const InputRows& rows, int image, int channel) {
     const auto& [d, h, w] = walk.args.in_extents;
@@ -48,8 +54,8 @@ __device__ __forceinline__ Index range_begin(const InputWalk& walk, const InputR
     return (of_all * d + depth_of(walk.slice())) * plane + static_cast<Index>(rows.begin) * w;
 }
 
-/// Copies of a stage, a channel of an image each. What the last 16 bytes of the tensor lack is no part of it: there the
-/// last elements come one by one.
+/// The copy of a range: a channel of an image. Where the 16 bytes that hold the range's end reach beyond the tensor,
+/// the last elements are copied one by one instead.
 struct RangeCopy {
     const unsigned char* from;
     int bytes; // 0 where there is nothing to copy
@@ -88,7 +94,8 @@ __device__ __forceinline__ int sum_of_warp(int value) {
     return value;
 }
 
-/// The lanes of a warp share the copies. How many bytes come depends on where each range begins.
+/// Fills the raw stages, by one warp whose lanes share the copies. How many bytes come depends on where each range
+/// begins, so that they are added up first.
 __device__ __forceinline__ void copy_ranges(const TensorCoreArguments& args, const Pipeline& pipe, int lane) {
     const Geometry& geometry = pipe.geometry;
     const int boxes = geometry.images() * kStageChannels, box_bytes = geometry.raw_pitch() * kRangeElementBytes;
@@ -115,8 +122,8 @@ __device__ __forceinline__ void copy_ranges(const TensorCoreArguments& args, con
     }
 }
 
-/// Where the ranges of a core matrix' channels begin in their 16 bytes: the same for all core matrices of an image,
-/// whose channels are as many as 16 bytes have elements.
+/// The element of its 16 bytes at which the range of each channel of a core matrix begins. It is the same for all core
+/// matrices of an image, because a core matrix has as many channels as 16 bytes have elements.
 struct RangeShifts {
     int of[kRawAlign];
     __device__ __forceinline__ RangeShifts(const InputWalk& walk, const InputRows& rows, int image) {

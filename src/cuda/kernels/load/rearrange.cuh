@@ -1,34 +1,37 @@
 #pragma once
 
-// How warps rearrange the input into core matrices: where TMA brings channel planes, and where fp32 is to be split in
-// parts. What bwd_data takes apart is in load/deinterleave.cuh, and what TMA cannot take at all in load/global.cuh.
+// How warps rearrange the input into core matrices, from raw stages to stages: where TMA brings channel planes, and
+// where fp32 is to be split in parts. Rows that a stride divides among input planes, and ranges, have files of their
+// own: see load/raw_lines.cuh. What TMA cannot take at all is loaded by load/global.cuh.
 #include "load/deinterleave.cuh"
+#include "load/elements.cuh"
 #include "load/global.cuh"
 
 namespace {
 
 // ---- Channel planes as TMA brings them ----
 //
-// A raw row is kRawPitch elements, and the raw rows of all channels of a stage lie side by side. A raw row is one row
-// of the input, or some whole rows (Source::whole_rows), or a whole plane (Source::whole_planes). Elements of all input
-// planes lie in it as in the input; each goes to the staged plane of its own.
+// A raw row is one row of the input in one channel, or some whole rows (Source::whole_rows), or a whole plane
+// (Source::whole_planes), in kRawPitch elements. Behind it is the same raw row of the next channel, and behind all
+// channels of a stage the next raw row. Elements of all input planes lie in it as in the input.
 
 constexpr bool kRowBoxes = kSource == Source::whole_rows;
 
-/// Raw rows of a stage.
+/// Raw rows of a channel in a stage.
 __device__ __forceinline__ int all_raw_rows(const Geometry& geometry) {
     return geometry.images() * (kWholeRows ? kPlaneBoxes : geometry.raw_rows());
 }
 
-/// Whether a voxel of a tile is one of the input, where rows come whole: their halo does not come with them.
+/// Whether a voxel of the staged plane lies in the input, where rows come whole: their halo does not come with them.
 __device__ __forceinline__ bool in_whole_plane(const Voxel& voxel, int plane) {
     const int h = (voxel.row + kShiftMinH) * kInStrideH + plane_row(plane);
     const int w = (voxel.column + kShiftMinW) * kInStrideW + plane_column(plane);
     return (kRowBoxes || (h >= 0 && h < kInH)) && w >= 0 && w < kInW;
 }
 
-/// The position of an element of a raw row, counted from the row's first, or from the plane's; and whether it has one.
-/// Elements come in eights. Where `eight` is a constant, so is most of this.
+/// The position of an element of a raw row, counted from where the row begins in its staged plane, and whether it has
+/// one. The element is number `element` of the eight from 8 · eight on; where `eight` is a constant, so is most of
+/// this. `shift` is by how many elements the raw row begins before position 0.
 struct RawElement {
     int position;
     bool exists;
@@ -56,7 +59,7 @@ struct RawElement {
     }
 };
 
-/// The position at which a raw row begins, without the place of its input planes along W; -1 where no tap reads it.
+/// The position at which a raw row begins, in the first of its input planes along W; -1 where no tap reads it.
 __device__ __forceinline__ int raw_row_position(const Geometry& geometry, int row) {
     if constexpr (kRowBoxes) return row / kPlaneBoxes * kImagePitch + row % kPlaneBoxes * (kBoxRows * kRowPitch);
     if constexpr (kWholeRows) return row * kImagePitch;
@@ -66,13 +69,13 @@ __device__ __forceinline__ int raw_row_position(const Geometry& geometry, int ro
     return row / rows * geometry.image_pitch() + h.place * (kInPlanesW * kInPlanePitch) + h.position * geometry.pitch();
 }
 
-/// By bits, the eights of a raw row in which an element has a position: the same for all rows of a work item.
+/// Bit i: whether an element has a position in the i-th eight of a raw row. It is the same for all rows of a work item.
 __device__ __forceinline__ uint64_t eights_with_position(const Geometry& geometry, int element, int shift) {
     const int count = (geometry.pitch() + 7 - element + shift) / 8;
     return ((uint64_t{1} << count) - 1) & ~static_cast<uint64_t>(element < shift);
 }
 
-/// Stores an element of each of the eights that these matrices hold, where its bit is set.
+/// Stores a lane's element of each eight that these matrices hold, where the bit of the eight is set.
 template <int kLoads>
 __device__ __forceinline__ void store_eights(const uint32_t (&words)[kLoads][4], uint32_t bits, uint32_t to) {
 #pragma unroll
@@ -82,9 +85,10 @@ __device__ __forceinline__ void store_eights(const uint32_t (&words)[kLoads][4],
     }
 }
 
-/// Planes of 16-bit elements. Eight elements of eight channels are a matrix, whose columns are rows of core matrices:
-/// ldmatrix transposes it. Each warp takes half of the channels, four matrices with a load, many loads before the first
-/// store. With more than two warps, each pair takes some of the rows, or some of the loads of rows that are planes.
+/// Rearranges channel planes of 16 bits. Eight elements of eight channels are a matrix, whose columns are rows of core
+/// matrices: ldmatrix transposes it. Each warp takes half of the channels, four matrices with a load, many loads before
+/// the first store. With more than two warps, each pair of warps takes some of the raw rows, or some of the loads of
+/// each where raw rows are planes.
 __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
     // Where planes are de-interleaved, each store has a position of its own to compute: then few are written out.
     constexpr int kEightsAtOnce = 4 / kSteps, kLoadsAtOnce = kDeinterleaves ? 2 : 4;
@@ -144,7 +148,7 @@ __device__ __forceinline__ void rearrange_halves(const InputWalk& walk, uint32_t
     }
 }
 
-/// One position of four fp32 channels, of rows that are not de-interleaved.
+/// The row of a core matrix of fp32, four channels of a voxel, from channel planes without a stride.
 __device__ __forceinline__ CoreRow row_from_planes(const Geometry& geometry, uint32_t raw, const Voxel& voxel, int core,
                                                    int shift) {
     int row = voxel.image * geometry.raw_rows() + voxel.row, column = voxel.column + shift;
@@ -161,8 +165,8 @@ __device__ __forceinline__ CoreRow row_from_planes(const Geometry& geometry, uin
     return found;
 }
 
-/// Planes of fp32, or core matrices to split. A lane takes a position of two or four core matrices, all loads before
-/// the first store.
+/// Rearranges channel planes of fp32, or splits core matrices of fp32 in parts. A lane takes a position of two or four
+/// core matrices, all loads before the first store.
 __device__ __forceinline__ void rearrange_floats(const InputWalk& walk, uint32_t to, uint32_t raw, int thread) {
     constexpr int kAtOnce = kSteps == 1 || kParts == 2 ? 2 : 4;
     const Geometry geometry(walk.args);
@@ -190,6 +194,7 @@ __device__ __forceinline__ void rearrange_floats(const InputWalk& walk, uint32_t
     }
 }
 
+/// The role of the warps that rearrange: fills all stages of input. `thread` counts through these warps.
 __device__ __forceinline__ void rearrange(const TensorCoreArguments& args, const Pipeline& pipe, int thread) {
     int s = 0;
     ElementTable table(pipe, thread);
@@ -200,10 +205,10 @@ __device__ __forceinline__ void rearrange(const TensorCoreArguments& args, const
         const uint32_t to = pipe.in.at(s), raw = kHasRaw ? pipe.raw.at(s) : 0;
         if constexpr (kSource == Source::global) {
             stage_from_global(walk, to, thread);
-        } else if constexpr (kTakesElementsApart) {
-            take_elements_apart(walk, table, to, raw, thread);
-        } else if constexpr (kTakesHalvesApart) {
-            take_halves_apart(walk, to, raw, thread);
+        } else if constexpr (kRearrangesElements) {
+            rearrange_elements(walk, table, to, raw, thread);
+        } else if constexpr (kDeinterleavesHalves) {
+            deinterleave_halves(walk, to, raw, thread);
         } else if constexpr (kHasPlanes && kWordChannels == 2) {
             rearrange_halves(walk, to, raw, thread);
         } else {

@@ -1,13 +1,13 @@
 #pragma once
 
-// How TMA brings the input: into the stages, or to where warps rearrange it (load/rearrange.cuh). The lanes of one warp
-// share the copies of a stage.
+// How TMA brings the input: into the stages as products read them, or into raw stages, from which warps rearrange it
+// (load/rearrange.cuh). The lanes of one warp share the copies of a stage.
 #include "schedule/pipeline.cuh"
 #include "schedule/walks.cuh"
 
 namespace {
 
-/// The first column, and the first row, of a staged plane in input plane 0.
+/// The column, and the row, of the input at position 0 of input plane 0. They may be negative.
 __device__ __forceinline__ int first_column(const Item& item) {
     return (item.q_w + kShiftMinW) * kInStrideW;
 }
@@ -15,8 +15,8 @@ __device__ __forceinline__ int first_row(const Item& item) {
     return (item.q_h + kShiftMinH) * kInStrideH;
 }
 
-/// Columns by which the box of a plane begins early, since TMA wants the start of a row on 16 bytes. Where tiles are
-/// aligned it is the same number for all.
+/// Columns by which a box begins before the first column, since TMA wants the start of a row on 16 bytes. Where tiles
+/// are aligned it is the same number for all.
 __device__ __forceinline__ int raw_shift(const Item& item) {
     const int start = !kAnySize && kTileW * kInStrideW % kRawAlign == 0 ? 0 : item.q_w;
     return ((start + kShiftMinW) * kInStrideW) & (kRawAlign - 1);
@@ -26,6 +26,7 @@ __device__ __forceinline__ int raw_column(const Item& item) {
     return first_column(item) - raw_shift(item);
 }
 
+/// Starts the copies of a stage, to the byte `to` of shared memory. `barrier` counts their bytes.
 __device__ __forceinline__ void copy_boxes(const InputWalk& walk, const ptx::TensorMap& map, uint32_t to,
                                            uint32_t barrier, int lane) {
     const Item& item = walk.item();
@@ -60,7 +61,7 @@ __device__ __forceinline__ void copy_boxes(const InputWalk& walk, const ptx::Ten
     }
 }
 
-/// Bytes that copy_boxes brings.
+/// Bytes that copy_boxes brings to a stage.
 __device__ __forceinline__ int box_bytes(const InputWalk& walk) {
     const Geometry geometry(walk.args);
     if constexpr (kHasPlanes) return geometry.raw_bytes();
@@ -68,6 +69,7 @@ __device__ __forceinline__ int box_bytes(const InputWalk& walk) {
     return kStagedPlanes * images * 2 * kSteps * (geometry.rows() * geometry.pitch() * 16);
 }
 
+/// The role of the warp that copies input: fills the raw stages, or the stages where nothing is rearranged.
 __device__ __forceinline__ void copy_input(const TensorCoreArguments& args, const ptx::TensorMap& map,
                                            const Pipeline& pipe, int lane) {
     const StageRing& to = kHasRaw ? pipe.raw : pipe.in;

@@ -6,12 +6,13 @@
 
 namespace {
 
+/// A copy of packed weights, to `to` bytes behind where their stage begins.
 struct WeightCopy {
     const unsigned char* from;
     int to, bytes;
 };
 
-/// Copies that fill a stage with the weights of a group of taps: all at once, or two for each ring.
+/// Copies that fill a stage with the weights of a tap group: one, or two for each ring where they are rotated.
 constexpr int kWeightCopies = kRotatesCopies ? kDPhases * 2 : 1;
 
 /// Bytes of the packed weights of some taps, which lie one behind the other through the groups of a pass.
@@ -19,7 +20,7 @@ __device__ __forceinline__ constexpr int packed_bytes(int taps) {
     return taps * (kSteps * kParts) * kBlockBytes;
 }
 
-/// The weights for a stage of input, from its first pass on.
+/// Where the packed weights for a stage of input begin: those of the first pass of its work item.
 __device__ __forceinline__ const unsigned char* weights_of(const WeightWalk& walk) {
     const int64_t tile =
         static_cast<int64_t>(walk.item().group) * walk.args.grid.channel_tiles + walk.item().channel_tile;
@@ -29,8 +30,12 @@ __device__ __forceinline__ const unsigned char* weights_of(const WeightWalk& wal
     return walk.args.weights + pass * packed_bytes(kPassTaps);
 }
 
-/// `from` is where those of the group begin. Where one rotation is packed, the taps of a ring are rotated by as many
-/// slots as the slice says: those from there on come first, and those before come behind them.
+/// The copy `index` of the kWeightCopies of a tap group, whose packed weights begin at `from`. Where one rotation is
+/// packed, the slots of a ring are rotated by as many as the slice says, in two copies. A ring of three slots, rotated
+/// by one:
+///
+///     packed      a b c
+///     the stage   b c a     copy 0 brings b c, copy 1 brings a
 __device__ __forceinline__ WeightCopy weight_copy(const WeightWalk& walk, const unsigned char* from, int group,
                                                   int index) {
     if constexpr (!kRotatesCopies) return {from, 0, group_bytes(group)};
@@ -63,7 +68,8 @@ __device__ __forceinline__ void for_weight_stages(const TensorCoreArguments& arg
     }
 }
 
-/// By TMA. All lanes share the copies of a stage where they are many, else one lane issues them without the others.
+/// The role of the warp that copies weights, by TMA. All lanes share the copies of a stage where they are many; else
+/// one lane issues them, and the others have left.
 __device__ __forceinline__ void copy_weights(const TensorCoreArguments& args, const Pipeline& pipe, int lane) {
     const StageRing& to = pipe.weights;
     if (!kRotatesCopies && lane > 0) return;
@@ -78,7 +84,8 @@ __device__ __forceinline__ void copy_weights(const TensorCoreArguments& args, co
     });
 }
 
-/// By cp.async. The copies of every lane arrive at the barrier when they are done.
+/// The role of the warp that copies weights, by cp.async. The copies of every lane arrive at the barrier when they are
+/// done.
 __device__ __forceinline__ void load_weights(const TensorCoreArguments& args, const Pipeline& pipe, int lane) {
     const StageRing& to = pipe.weights;
     for_weight_stages(args, pipe, [&](const WeightWalk& walk, const unsigned char* from, int group, PipelineState s) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The accumulators of a consumer thread. Both engines keep them in the same registers: a warp of a warpgroup has 16
-// rows of each m64 tile, and a lane of it rows g and g + 8, columns 2t and 2t + 1 of every 8, with g = lane / 4 and t =
-// lane % 4.
+// The accumulators of a consumer thread. Both engines keep them in the same registers: a warp has 16 rows of each m64
+// tile of its warpgroup, and a lane has rows g and g + 8 of these and columns 2t and 2t + 1 of every 8, with
+// g = lane / 4 and t = lane % 4.
 #include "schedule/constants.cuh"
 
 namespace {
@@ -18,7 +18,7 @@ __device__ __forceinline__ void clear(Accumulators& acc) {
         for (int j = 0; j < kAccumulatorPhases * kColumns / 2; ++j) ptx::clear(acc.values[m][j]);
 }
 
-/// Adds those that a group of taps adds to.
+/// Adds `more` to the accumulators of the phases that a tap group adds to.
 template <int Group>
 __device__ __forceinline__ void add(Accumulators& acc, const Accumulators& more) {
 #pragma unroll

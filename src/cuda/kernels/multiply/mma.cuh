@@ -1,12 +1,13 @@
 #pragma once
 
-// The products of a group of taps by mma.sync.
+// The products of a tap group by mma.sync.
 #include "multiply/accumulators.cuh"
 #include "schedule/positions.cuh"
 
 namespace {
 
-/// The fragments of a warp's 16 rows of each m64 tile at one shift of the plane: core matrices as they lie.
+/// Loads the fragments of a warp's 16 rows of each m64 tile, at one shift of the plane. ldmatrix takes core matrices as
+/// they lie.
 __device__ __forceinline__ void load_rows(uint32_t (&a)[kMTiles][4], uint32_t in, int shift) {
     const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
@@ -15,7 +16,7 @@ __device__ __forceinline__ void load_rows(uint32_t (&a)[kMTiles][4], uint32_t in
                                      lane / 16 * kPlaneBytes);
 }
 
-/// 8 columns of all m64 tiles; `first` is the first of their accumulators.
+/// Multiplies all m64 tiles with a block of 8 columns, whose accumulators begin with `first`.
 __device__ __forceinline__ void multiply_block(Accumulators& acc, int first, const uint32_t (&a)[kMTiles][4],
                                                const uint32_t (&b)[2]) {
 #pragma unroll
@@ -29,14 +30,14 @@ __device__ __forceinline__ void multiply_block(Accumulators& acc, int first, con
     }
 }
 
-/// Bytes to one of the blocks of 8 columns of a product's weights.
+/// Bytes from where a product's weights begin to those of a block of 8 columns.
 template <int Group>
 __device__ __forceinline__ int block_bytes(int block) {
     if constexpr (!kRotatesCopies) return block * kEightRowsBytes;
     return block / (kColumns / 8) * kTapBytes + block % (kColumns / 8) * eight_rows_stride(Group);
 }
 
-/// A product. Two blocks of 8 columns at a time: their four core matrices are one load.
+/// Multiplies a product of a k step, two blocks of 8 columns at a time: their four core matrices are one load.
 template <int Group, int Product>
 __device__ __forceinline__ void multiply_product(Accumulators& acc, const Geometry& geometry, uint32_t in,
                                                  uint32_t weights) {
@@ -69,7 +70,7 @@ __device__ __forceinline__ void multiply_product(Accumulators& acc, const Geomet
     }
 }
 
-/// The products of a group from one on. As a loop they would be too much to be unrolled.
+/// Multiplies the products of a tap group from `Product` on. As a loop they would be too much to be unrolled.
 template <int Group, int Product>
 __device__ __forceinline__ void multiply_products(Accumulators& acc, const Geometry& geometry, uint32_t in,
                                                   uint32_t weights) {

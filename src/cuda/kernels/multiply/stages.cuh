@@ -1,6 +1,7 @@
 #pragma once
 
-// The products of the stages of a slice, by either engine: waits for stages, multiplies, and releases them.
+// How a consumer multiplies the stages of a slice, by either engine: waits for a stage of input and for the stages of
+// weights that it meets, multiplies, and releases them.
 #include "multiply/mma.cuh"
 #include "multiply/wgmma.cuh"
 #include "schedule/items.cuh"
@@ -8,7 +9,7 @@
 
 namespace {
 
-/// kSummedSteps k steps from where `in` and `weights` begin.
+/// Multiplies a tap group in kSummedSteps k steps, from the bytes `in` and `weights` of shared memory on.
 template <int Group>
 __device__ __forceinline__ void multiply_group(Accumulators& acc, const Geometry& geometry, uint32_t in,
                                                uint32_t weights) {
@@ -19,20 +20,21 @@ __device__ __forceinline__ void multiply_group(Accumulators& acc, const Geometry
     }
 }
 
-/// Returns when the products of all groups but the last `kPending` are in the accumulators. Where warpgroups alternate,
-/// each k step counts. Behind a loop over several, the assembler counts the last one and its end as two, and a
-/// warpgroup waits for its own products while the other's are multiplied; more of both in line were no faster.
+/// Returns when the products of all tap groups but the last `kPending` are in the accumulators. Where warpgroups
+/// alternate, each k step is a wgmma group of its own, so that these are counted. Behind a loop over several k steps,
+/// the assembler counts the last one and its end as two, and a warpgroup waits for its own products while the other's
+/// are multiplied; more of both in line were no faster.
 template <int kPending>
 __device__ __forceinline__ void wait_products() {
     if constexpr (kWgmma) ptx::wgmma_wait<kGathered ? kPending * kSteps : kPending>();
 }
 
-/// Releases a stage: each warp for itself, and each lane where lanes have read it.
+/// Releases a stage. Each warp arrives once; each of its lanes does where lanes have read the stage themselves.
 __device__ __forceinline__ void release(uint32_t barrier) {
     if (threadIdx.x % 32 < kArrivals) ptx::barrier_arrive(barrier);
 }
 
-/// Weights that a CTA packs for itself stay: they are neither waited for nor released.
+/// Weights that a CTA packs for itself stay where they are: they are neither waited for nor released.
 __device__ __forceinline__ void wait_weights(const Pipeline& pipe, PipelineState w) {
     if constexpr (!kOwnWeights) pipe.weights.wait_full(w);
 }
@@ -40,8 +42,10 @@ __device__ __forceinline__ void release_weights(const Pipeline& pipe, PipelineSt
     if constexpr (!kOwnWeights) release(pipe.weights.empty(w));
 }
 
-/// Multiplies a stage of input with all groups of taps, in all passes of a set of phases along H. `w` is the stage of
-/// weights. While one group is multiplied, the one before it is released. Calls `loaded` when the last group is there.
+/// Multiplies stage `s` of input with all tap groups of all passes of a row set, from number `Index` on. `w` is the
+/// stage of weights. `first` says that no products are under way. While one tap group is multiplied, the weights of the
+/// one before are released, and with the first tap group the stage of input before. Calls `loaded` when the weights of
+/// the last tap group are there.
 template <int Set, int Index, typename Loaded>
 __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline& pipe, int s, PipelineState& w,
                                                bool first, Loaded loaded) {
@@ -59,9 +63,10 @@ __device__ __forceinline__ void multiply_stage(Accumulators& acc, const Pipeline
     }
 }
 
-/// One pass in split fp32. Tensor cores cut off what an accumulator has no room for, always towards zero: after
-/// hundreds of products more is lost than fp32 loses by rounding. So the products of a group have accumulators of their
-/// own, few k steps of it at a time, which are added rounded; wgmma begins them with its first product.
+/// Multiplies one pass in split fp32, from tap group `Group` on. Tensor cores cut off what an accumulator has no room
+/// for, always towards zero: after hundreds of products more is lost than fp32 loses by rounding. So a tap group has
+/// accumulators of its own, `group`, for few k steps at a time, which are then added, rounded. The first wgmma replaces
+/// what was in them.
 template <int Group>
 __device__ __forceinline__ void multiply_pass_rounded(Accumulators& acc, Accumulators& group, const Pipeline& pipe,
                                                       uint32_t in, PipelineState& w) {
@@ -81,6 +86,7 @@ __device__ __forceinline__ void multiply_pass_rounded(Accumulators& acc, Accumul
     }
 }
 
+/// Multiplies stage `s` of input in split fp32, in all passes of the item.
 __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, const Pipeline& pipe, const Item& item, int s,
                                                        PipelineState& w) {
     Accumulators group;
@@ -91,17 +97,19 @@ __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, const 
     release(pipe.in.empty(s));
 }
 
-/// Stages of input that follow one another.
+/// The stages of a slice's input, where they follow one another.
 struct ConsecutiveStages {
     int& s;
     __device__ __forceinline__ int at() const { return s; }
     __device__ __forceinline__ void next() { ++s; }
-    /// Called when the products of all are in the accumulators; while one was multiplied, the one before was released.
+    /// Releases the last stage, when its products are in the accumulators. Each other one was released while the next
+    /// one was multiplied.
     __device__ __forceinline__ void end(const Pipeline& pipe) const { release(pipe.in.empty(s - 1)); }
 };
 
-/// The stages of some input slices, one after another; `w` is the stage of weights. Calls `loaded` when all there is to
-/// multiply is in shared memory, and all products but those of the last group are under way.
+/// Multiplies `slices` input slices, whose stages `stages` names one after another. `w` is the stage of weights. Calls
+/// `loaded` when all that is left to multiply is in shared memory, and all products but those of the last tap group are
+/// under way.
 template <int Set, typename Stages, typename Loaded>
 __device__ __forceinline__ void multiply_slices(Accumulators& acc, const Pipeline& pipe, const Item& item, int slices,
                                                 Stages stages, PipelineState& w, Loaded loaded) {

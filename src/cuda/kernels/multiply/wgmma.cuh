@@ -1,9 +1,10 @@
 #pragma once
 
-// The products of a group of taps by wgmma (sm_90a).
+// The products of a tap group by wgmma (sm_90a). wgmmas<Group>(), which issues those of a k step, is text that the host
+// writes (tensorcore/wgmma_source.cpp).
 //
-// In the gathered form they add to registers that only the assembler knows (tensorcore/wgmma_source.cpp): these are
-// cleared by clear_accumulators() before the first product, and read by read_accumulators() when all are done.
+// In the gathered form they add to registers that only the assembler knows. clear_accumulators() clears these before
+// the first product, and read_accumulators() makes values of them when all products are done.
 #include "multiply/accumulators.cuh"
 #include "schedule/positions.cuh"
 
@@ -14,7 +15,7 @@ constexpr ptx::Swizzle kSwizzle = !kSwizzled    ? ptx::Swizzle::none
                                   : kSteps == 2 ? ptx::Swizzle::bytes64
                                                 : ptx::Swizzle::bytes32;
 
-/// The descriptors of the input, one for each of the shifted rows. The unit of descriptors is 16 bytes.
+/// The descriptors of the input, one for each shifted row (schedule/positions.cuh). Their unit is 16 bytes.
 struct ShiftedInput {
     uint64_t at[kShiftedRows];
 
@@ -30,8 +31,8 @@ struct ShiftedInput {
     }
 };
 
-/// `in` and `weights` are descriptors. Where fp32 is split, `adds` says whether the first
-/// product of an accumulator adds to it or replaces it.
+/// Multiplies the m64 tiles from `M` on in a k step. `in` and `weights` are descriptors. Where fp32 is split, `adds`
+/// says whether the first product of an accumulator adds to it or replaces it.
 template <int Group, int M>
 __device__ __forceinline__ void multiply_tiles(Accumulators& acc, const ShiftedInput& in, uint64_t weights, int adds) {
     if constexpr (M < kMTiles) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What follows from the constants of the prelude (cuda/source/constants.cpp).
+// What follows from the constants of the prelude (cuda/source/constants.cpp), and the layout of shared memory.
 #include "reduction/grad_weight.cuh"
 #include "shared/reduction.cuh"
 
@@ -9,8 +9,8 @@ namespace {
 using namespace tconv3d::cuda;
 
 constexpr int kElementBytes = sizeof(Storage);
-constexpr int kPieceElements = 16 / kElementBytes; // a piece is what is copied or stored at once
-constexpr int kStepVoxels = 32 / kElementBytes;    // the depth of one mma.sync
+constexpr int kVectorElements = 16 / kElementBytes; // of 16 bytes, which are copied or stored at once
+constexpr int kStepVoxels = 32 / kElementBytes;     // the depth of one mma.sync
 
 constexpr int kBoxVoxels = kBoxD * kBoxH * kBoxW;
 constexpr int kBoxSteps = (kBoxVoxels + kStepVoxels - 1) / kStepVoxels;
@@ -19,6 +19,7 @@ constexpr int kMetD = met_extent(kBoxD, kStrideD, kBlockTapsD, kDilationD);
 constexpr int kMetH = met_extent(kBoxH, kStrideH, kBlockTapsH, kDilationH);
 constexpr int kMetW = met_extent(kBoxW, kStrideW, kBlockTapsW, kDilationW);
 
+// The two tensors: Src is the left operand, Dst, which is grad_dst, the right one.
 struct Src {
     static constexpr int kChannels = kSrcChannels; // of a group
     static constexpr bool kVolumeAligned = kSrcVolumeAligned;
@@ -39,7 +40,10 @@ struct Dst {
 
 constexpr bool kCopiesPositions = copies_positions(Src::kStaged, Dst::kStaged);
 
-// Shared memory: a table, two stages of positions, two of runs. Tiles take turns with these by their number.
+// Shared memory: the table of what meets (fill_met_table), two stages of positions, and two raw stages of runs, where
+// positions are not copied as they are. Tile t of a split has the stages t mod 2.
+//
+//     table | src 0  grad_dst 0 | src 1  grad_dst 1 | raw src 0  raw grad_dst 0 | raw src 1  raw grad_dst 1
 constexpr int kTableBytes = kBoxSteps * kStepVoxels * 4;
 constexpr int kStageBytes = Src::kStaged.bytes() + Dst::kStaged.bytes();
 constexpr int kRawStageBytes = kCopiesPositions ? 0 : Src::kStaged.raw_bytes() + Dst::kStaged.raw_bytes();
@@ -57,14 +61,14 @@ __device__ __forceinline__ uint32_t raw_dst_stage(uint32_t shared_begin, int64_t
     return raw_src_stage(shared_begin, number) + Src::kStaged.raw_bytes();
 }
 
-// The products of a CTA: rows are channels of src; a column is 8 channels of grad_dst at one tap. Some warps divide the
-// rows, the others the columns.
+// The products of a CTA: m16 tiles are 16 channels of src each, n8 tiles 8 channels of grad_dst at one tap each. Warps
+// are a grid, of which kRowWarps divide the m16 tiles and the others the n8 tiles.
 constexpr int kBlockTaps = kBlockTapsD * kBlockTapsH * kBlockTapsW;
-constexpr int kColumnTiles = kTileDstChannels / 8;
-constexpr int kAllColumns = kBlockTaps * kColumnTiles;
+constexpr int kTapNTiles = kTileDstChannels / 8;
+constexpr int kAllNTiles = kBlockTaps * kTapNTiles;
 constexpr int kColumnWarps = kThreads / 32 / kRowWarps;
-constexpr int kWarpColumns = (kAllColumns + kColumnWarps - 1) / kColumnWarps;
-constexpr int kWarpRows = kTileSrcChannels / 16 / kRowWarps; // in m16 tiles
+constexpr int kWarpNTiles = (kAllNTiles + kColumnWarps - 1) / kColumnWarps;
+constexpr int kWarpMTiles = kTileSrcChannels / 16 / kRowWarps;
 
 // The CTAs of a split divide the channels into tiles, and the taps into blocks.
 constexpr int kSrcTiles = (kSrcChannels + kTileSrcChannels - 1) / kTileSrcChannels;

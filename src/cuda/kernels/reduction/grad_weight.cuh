@@ -1,7 +1,7 @@
 #pragma once
 
-// What the kernels of the reduced and of the swept form have in common: how CTAs divide the taps, and where they store
-// their sums.
+// What the kernels of the reduced and of the swept form have in common: how CTAs divide their work, and where
+// they store their sums.
 #include "base/storage.cuh"
 
 namespace {
@@ -10,6 +10,25 @@ constexpr int kTapBlocksD = (kKernelD + kBlockTapsD - 1) / kBlockTapsD;
 constexpr int kTapBlocksH = (kKernelH + kBlockTapsH - 1) / kBlockTapsH;
 constexpr int kTapBlocksW = (kKernelW + kBlockTapsW - 1) / kBlockTapsW;
 
+/// The number of a CTA, from which its part of each dimension that CTAs divide is taken, one after another.
+struct CtaNumber {
+    int64_t rest;
+
+    __device__ __forceinline__ int next(int count) {
+        const int digit = static_cast<int>(rest % count);
+        rest /= count;
+        return digit;
+    }
+    /// Takes its block of taps, by the first one.
+    __device__ __forceinline__ void next_taps(int& tap_d, int& tap_h, int& tap_w) {
+        tap_w = next(kTapBlocksW) * kBlockTapsW;
+        tap_h = next(kTapBlocksH) * kBlockTapsH;
+        tap_d = next(kTapBlocksD) * kBlockTapsD;
+    }
+};
+
+/// Stores the sum of a pair of channels of the group, or this split's part of it.
+///
 /// grad_weight is (src channels, dst channels of the group, taps). Sums of splits have their taps first and channels
 /// last, an even number of them, so that the lanes of a warp fill sectors.
 template <typename Item>

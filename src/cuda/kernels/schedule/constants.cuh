@@ -3,10 +3,18 @@
 // Constants that follow from those of the host (cuda/source/constants.cpp lists these with their meaning).
 //
 // A staged plane is a row of positions, one for each voxel of the tile and its halo: image after image, row after row.
-// A stage has one for each input plane of H and W, one behind the other: all of them are one operand. A position holds
-// 16 bytes of channels, and the planes of the next channels lie behind its plane. So 8 neighbouring positions are one
-// core matrix of a K-major operand, and a tap is a constant distance between positions. Where TMA writes the stages, a
-// position holds all channels of a stage, and the single plane is a swizzled K-major operand.
+// Here a tile of 2 x 4 voxels a to h with a halo of one voxel around it, so that kPitch is 6:
+//
+//     positions 0 to 5       . . . . . .      A tap (h, w) reads h · kPitch + w positions further on than the first
+//     tap, positions 6 to 11      . a b c d .      whichever voxel it is. positions 12 to 17     . e f g h . positions
+//     18 to 23     . . . . . .
+//
+// A position holds 16 bytes of channels. kPlaneBytes behind it is the position of the same voxel for the next channels,
+// up to the last ones of a k step and of a stage. So 8 neighbouring positions are one core matrix of a K-major operand.
+// Where TMA writes the stages, a position holds all channels of a stage instead, as a swizzled K-major operand.
+//
+// A stage has a staged plane for each input plane of H and W that taps read, one behind the other (kInPlanePitch): all
+// of them are one operand.
 #include "base/ptx.cuh"
 #include "base/storage.cuh"
 
@@ -39,9 +47,9 @@ constexpr int kPartBytes = 2 * kSteps * kPlaneBytes;
 constexpr int kStageBytes = kParts * kPartBytes;
 constexpr int kPositionBytes = kSwizzled ? kSteps * 32 : 16; // from a position to the next
 constexpr int kStepBytes = kSwizzled ? 32 : 2 * kPlaneBytes; // from a k step to the next
-constexpr bool kInterleaved = kImagePitch < kRowPitch;       // a row of each image in turn
+constexpr bool kInterleaved = kImagePitch < kRowPitch;       // row 0 of all images, then row 1 of all images, …
 
-/// Entries of a table.
+/// The entries that a table has.
 template <int Count>
 __host__ __device__ constexpr int count_of(const int (&)[Count]) {
     return Count;
@@ -49,13 +57,13 @@ __host__ __device__ constexpr int count_of(const int (&)[Count]) {
 constexpr int kInPlanesD = count_of(kInPlaneD), kInPlanesW = count_of(kInPlaneW);
 constexpr int kStagedPlanes = count_of(kInPlaneH) * kInPlanesW; // of a stage
 
-// ---- Input of bwd_data whose elements warps take apart one by one (load/deinterleave.cuh) ----
+// ---- Input that warps rearrange element by element (load/elements.cuh) ----
 
 constexpr bool kDeinterleaves = kInStrideH * kInStrideW > 1;
 constexpr int kRawColumns = (kPitch - 1) * kInStrideW + kInPlaneW[kInPlanesW - 1] + 1; // of a row that is cut
-constexpr bool kTakesElementsApart = kRanges || (kHasPlanes && kDeinterleaves && kWordChannels == 1);
+constexpr bool kRearrangesElements = kRanges || (kHasPlanes && kDeinterleaves && kWordChannels == 1);
 
-/// A row of a core matrix: the 16 bytes of a position, or of a row of weights.
+/// A row of a core matrix: 16 bytes of channels, of a position or of a row of weights.
 struct alignas(16) CoreRow {
     uint32_t words[4];
 };
@@ -73,13 +81,14 @@ __device__ __forceinline__ void store_parts(uint32_t to, int part_bytes, const C
 
 // ---- Weights ----
 //
-// A stage holds the weights of one group of taps: by k step, part and tap, and those of a tap by rows. Where copies
-// rotate the weights, rows come first, so that the slots of a ring are contiguous: eight rows, which are two core
-// matrices, of each tap, part and k step, then the next eight.
+// A stage holds the weights of one tap group, in blocks of kBlockBytes: by k step, then by part, then by tap. A block
+// has two core matrices, which are next to one another along k, for each eight rows; a row is a slot and an output
+// channel. Where copies rotate the weights, the order is by eight rows first, and then by k step, part and tap, so that
+// the rows of some slots are contiguous.
 
 constexpr bool kOwnWeights = kPacking == Packing::by_cta;
 constexpr bool kRotatesCopies = kPacking == Packing::one_rotation;
-constexpr int kBlockBytes = kWeightRows * 32; // the weights of one tap of the plane and one k step
+constexpr int kBlockBytes = kWeightRows * 32; // of one tap of the plane, one part and one k step
 constexpr int kEightRowsBytes = 256;
 constexpr int kTapBytes = kRotatesCopies ? kEightRowsBytes : kBlockBytes; // from a tap to the next
 

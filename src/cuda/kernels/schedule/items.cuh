@@ -5,7 +5,7 @@
 
 namespace {
 
-/// An entry of a table, in instructions: tables are short, and a load would be waited for.
+/// An entry of a table, by comparisons instead of a load: tables are short, and a load would be waited for.
 template <int Count>
 __device__ __forceinline__ int table_entry(const int (&table)[Count], int index) {
     int found = table[0];
@@ -14,7 +14,7 @@ __device__ __forceinline__ int table_entry(const int (&table)[Count], int index)
     return found;
 }
 
-/// The voxels along H and W from which on the input plane `plane` of a stage has every kInStride-th.
+/// The row and the column of the input from which on the input plane `plane` of a stage has every kInStride-th one.
 __device__ __forceinline__ int plane_row(int plane) {
     return table_entry(kInPlaneH, plane / kInPlanesW);
 }
@@ -22,7 +22,7 @@ __device__ __forceinline__ int plane_column(int plane) {
     return table_entry(kInPlaneW, plane % kInPlanesW);
 }
 
-/// Returns the remainder; what is divided becomes the quotient.
+/// Returns the remainder of a division; `index` becomes the quotient.
 __device__ __forceinline__ int divide(int& index, int divisor) {
     const int quotient = index / divisor, remainder = index - quotient * divisor;
     index = quotient;
@@ -46,7 +46,8 @@ __device__ __forceinline__ void set_channels(Item& item, const TensorCoreArgumen
     index /= kGroups;
 }
 
-/// Items that follow one another share what they read: the input, or the weights where a CTA packs them.
+/// The work item of a number. Items that follow one another share what they read: the input, or the weights where a CTA
+/// packs them.
 __device__ __forceinline__ Item item_at(const TensorCoreArguments& args, int index) {
     const Geometry geometry(args);
     Item item;
@@ -68,7 +69,7 @@ __device__ __forceinline__ Item item_at(const TensorCoreArguments& args, int ind
 /// The work items of a CTA: every n-th one, as long as all CTAs get one, and then a share of the others' slices.
 struct Items {
     const TensorCoreArguments& args;
-    int at; // the next whole item; behind them all, the next slice of the others
+    int at; // the next whole item; or, counted behind all of these, the next slice of the items that are shared out
     Item item{};
 
     __device__ __forceinline__ explicit Items(const TensorCoreArguments& of)
@@ -80,8 +81,8 @@ struct Items {
         return min(first_slice() + args.shares.share, args.shares.whole_items + args.shares.rest);
     }
 
-    /// Goes to the next one, at first to the first; false when there is none. All of it is here, and each role calls it
-    /// in one place: what is compiled twice takes twice the time.
+    /// Goes to the next item, at first to the first one; returns false if there is none. Each role calls this in one
+    /// place, because it is inlined, and what is compiled twice takes twice the time to compile.
     __device__ __forceinline__ bool next() {
         int index = at, first = 0, count = args.grid.depth;
         if (at < args.shares.whole_items) {

@@ -1,12 +1,13 @@
 #pragma once
 
-// Which position of a staged plane each row of a product stands for, and which voxel of the tile a position is.
+// Which position of a staged plane each row of a product stands for (a column in the gathered form), and which voxel of
+// the tile a position is.
 #include "schedule/geometry.cuh"
 
 namespace {
 
-/// The warpgroup of the thread, from a shuffle: so the assembler knows that all lanes have the same one. It would
-/// serialise products in a branch that lanes may leave.
+/// The warpgroup of the thread. It comes from a shuffle, so that the assembler knows that all lanes have the same one:
+/// it would serialise products in a branch that only some lanes may take.
 __device__ __forceinline__ int uniform_warpgroup() {
     return __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
 }
@@ -30,18 +31,19 @@ __device__ __forceinline__ int operand_position(int thread, int m) {
     return tile_position((kActiveConsumers - 1) * kMTiles + m < kProducts ? thread : 0, m);
 }
 
-/// One of the rows, or columns in the gathered form, of a product, from its first position.
+/// The position that a row of a product stands for, counted from the product's first one.
 __device__ __forceinline__ int row_offset(int row) {
     return row / 8 * kCoreStride + row % 8;
 }
 
-/// The position of one of these of product m of a thread's warpgroup.
+/// The position that a row of product m of a thread's warpgroup stands for.
 __device__ __forceinline__ int row_position(int thread, int m, int row) {
     return tile_position(thread, m) + row_offset(row);
 }
 
-/// The positions by which products read further on: those of whole input planes and rows. What is left of a product's
-/// shift is a constant. Where a pitch is one too, so is all of the shift, and there is one row that is shifted by none.
+/// A product reads its positions by a shift further on than its rows stand for. The part of the shift that is whole
+/// rows and input planes is a *shifted row*; the rest of it is a constant. Where pitches are constants, all of the
+/// shift is, and there is one shifted row of no rows.
 constexpr int kShiftedRows = count_of(kShiftedRow);
 
 __device__ __forceinline__ int shifted_row(const Geometry& geometry, int row) {
@@ -51,7 +53,7 @@ __device__ __forceinline__ int product_shift(const Geometry& geometry, int produ
     return shifted_row(geometry, kProductRow[product]) + kProductShift[product];
 }
 
-/// The positions by which a pass is moved.
+/// The positions by which all products of a pass read further on.
 __device__ __forceinline__ int pass_shift(const Geometry& geometry, int pass) {
     int shift = 0;
 #pragma unroll
@@ -82,7 +84,7 @@ __device__ __forceinline__ Voxel voxel_at(const Geometry& geometry, int position
     return voxel;
 }
 
-/// One of `count` positions of each staged plane, plane after plane.
+/// A position of a stage, counted plane after plane through the first `count` positions of each staged plane.
 struct StagedPosition {
     int plane, of_plane;
     __device__ __forceinline__ StagedPosition(int index, int count)

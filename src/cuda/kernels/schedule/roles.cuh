@@ -1,8 +1,17 @@
 #pragma once
 
-// Who does what in a CTA. The producer warpgroup fills the stages: one warp copies weights, one copies input, two
-// rearrange it; a warpgroup of its own may rearrange with them. The consumer warpgroups multiply and store. In the
-// gathered form a storer warpgroup may send what the consumers have put into shared memory.
+// Who does what in a CTA of the streamed and of the gathered form.
+//
+//     warpgroups 0 and 1   consumers: wait for stages, multiply, finish, store
+//     warpgroup 2          producer: warp 0 copies weights, warp 1 copies input, warps 2 and 3 rearrange input
+//     warpgroup 3          only in some configs: four more warps that rearrange input, or the storer of the gathered
+//                          form, which sends rows that consumers have put into shared memory
+//
+//     weights ── producer warp 0 ──────────────────────────────────────► stages of weights ─┐
+//     input ──── producer warp 1 ──► raw stages ── rearranging warps ──► stages of input ───┴► consumers ──► output
+//
+// Input that TMA writes as products read it (Source::swizzled) needs no raw stages and no rearranging, and input that
+// no TMA takes (Source::global) is loaded by the rearranging warps.
 #include "load/rearrange.cuh"
 #include "load/weights.cuh"
 
@@ -49,8 +58,8 @@ __device__ __forceinline__ void produce(const TensorCoreArguments& args, const p
     }
 }
 
-/// Puts zeros into every stage where nothing is ever written but is read: around rows that come whole, and behind them
-/// all.
+/// Puts zeros into every stage where products read but producers never write: around rows that come whole, and behind
+/// the last row.
 __device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
     const Geometry& geometry = pipe.geometry;
     const int loaded = geometry.loaded(), cleared = loaded + geometry.tail();
@@ -72,6 +81,7 @@ __device__ __forceinline__ void clear_halo(const Pipeline& pipe) {
     if constexpr (kWgmma) ptx::fence_shared_async();
 }
 
+/// Makes the barriers and runs each thread's role: consume(pipe) is a consumer's, send(pipe) a storer's.
 template <typename Consume, typename Send>
 __device__ __forceinline__ void run_roles(const ptx::TensorMap& map, const TensorCoreArguments& args, Consume consume,
                                           Send send) {

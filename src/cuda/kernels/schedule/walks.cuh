@@ -1,14 +1,15 @@
 #pragma once
 
-// The order in which every role passes the stages of a CTA. Slices of the input are numbered among those that are read:
-// for each position along D, one of each input plane.
+// The order in which every role passes the stages of a CTA. All of them walk by themselves and must come to the same
+// order. Slices of the input are numbered among those that are read: for each position along D, one of each input plane
+// of D.
 #include "schedule/items.cuh"
 
 namespace {
 
-/// In the gathered form, what q along D counts is an output slice of some rows: for each q the phases along D, and for
-/// each of these the phases along H, whose rows share sectors. Of two phases along H the first has more taps: every
-/// other pair has them in the other order, so that no warpgroup always has the longer ones.
+/// An output slice of the gathered form, which has the rows of one phase along H. `index` counts them: for each q along
+/// D the phases along D, and for each of these the phases along H, whose rows share sectors. Of two phases along H the
+/// first has more taps: every other pair has them in the other order, so that no warpgroup always has the longer ones.
 struct OutputSlice {
     int q, row_set, phase;
     __device__ __forceinline__ explicit OutputSlice(int index) {
@@ -26,7 +27,7 @@ struct OutputSlice {
     }
 };
 
-/// Where a slice that is read lies in the input.
+/// The index along D, in the input, of a slice that is read.
 __device__ __forceinline__ int depth_of(int slice) {
     if constexpr (kInPlanesD == 1) return slice * kInStrideD + kInPlaneD[0];
     return slice / kInPlanesD * kInStrideD + table_entry(kInPlaneD, slice % kInPlanesD);
@@ -41,18 +42,19 @@ __device__ __forceinline__ int input_end(const TensorCoreArguments& args, const 
     return min((end + kShiftMaxD) * kInPlanesD, args.in_slices);
 }
 
-/// Stages by input slices: items, their input slices, the chunks of channels of each.
+/// The stages in the order of input slices: items, their input slices, the chunks of channels of each slice.
 struct InputSliceWalk {
     const TensorCoreArguments& args;
     Items items;
-    int end = 0, left = 0; // input slice behind the item's last one; stages of the item from here on
+    int end = 0;  // the input slice behind the item's last one
+    int left = 0; // stages of the item from this one on
 
     __device__ __forceinline__ explicit InputSliceWalk(const TensorCoreArguments& of) : args(of), items(of) {}
     __device__ __forceinline__ const Item& item() const { return items.item; }
     __device__ __forceinline__ int slice() const { return end - (left + kChunks - 1) / kChunks; }
     __device__ __forceinline__ int chunk() const { return (kChunks - left % kChunks) % kChunks; }
     __device__ __forceinline__ int rotation() const { return slice() % kRotations; }
-    /// Goes to the next stage, as Items does; passes over items that meet no input slice.
+    /// Goes to the next stage, as Items::next does; passes over items that read no input slice.
     __device__ __forceinline__ bool next() {
         for (--left; left <= 0; left = (end - input_begin(item())) * kChunks) {
             if (!items.next()) return false;
@@ -62,12 +64,15 @@ struct InputSliceWalk {
     }
 };
 
-/// Stages by output slices: items, their output slices, the input slices and chunks of channels of each.
+/// The stages in the order of output slices: items, their output slices, the input slices that each reads, and the
+/// chunks of channels of each of these.
 struct OutputSliceWalk {
     const TensorCoreArguments& args;
     Items items;
     OutputSlice out;
-    int index = 0, tap, chunk_at = kChunks - 1; // of the output slice, along D, of channels
+    int index = 0;              // of the output slice
+    int tap;                    // along D, which says the input slice
+    int chunk_at = kChunks - 1; // of channels
 
     __device__ __forceinline__ explicit OutputSliceWalk(const TensorCoreArguments& of)
         : args(of), items(of), out(0), tap(out.end_tap()) {}
@@ -75,7 +80,7 @@ struct OutputSliceWalk {
     __device__ __forceinline__ int slice() const { return out.in_slice(tap); }
     __device__ __forceinline__ int chunk() const { return chunk_at; }
     __device__ __forceinline__ int rotation() const { return table_entry(kDepthTap, tap); }
-    /// Goes to the next stage, as Items does; passes over slices outside of the input.
+    /// Goes to the next stage, as Items::next does; passes over taps that read outside of the input.
     __device__ __forceinline__ bool next() {
         if (++chunk_at < kChunks) return true;
         chunk_at = 0;

@@ -6,8 +6,9 @@
 
 namespace tconv3d::cuda {
 
-/// Voxels of src or grad_dst that a CTA has in shared memory at a time, a position for each. Along W the voxels
-/// `phases` apart are neighbours: those that neighbouring voxels of src meet through one tap.
+/// Voxels of src or grad_dst that a CTA has in shared memory at a time, a position for each. A row is sorted by phases
+/// along W: voxels that are `phases` apart are neighbours, as neighbouring voxels of src meet them through one tap.
+/// With two phases a row of seven voxels lies as 0 2 4 6 1 3 5.
 struct StagedBox {
     int d, h, w;
     int phases;
@@ -16,8 +17,8 @@ struct StagedBox {
     constexpr int phase_columns() const { return (w + phases - 1) / phases; }
     constexpr int row_positions() const { return phases * phase_columns(); }
     constexpr int positions() const { return d * h * row_positions(); }
-    /// Where d, h and w are sums of multiples of the strides and something, so is the position, but for the columns:
-    /// position(sd·i + x, sh·j + y, phases·k + z) = position(sd·i, sh·j, phases·k) + position(x, y, z).
+    /// The position of a voxel. It is linear, along W in multiples of `phases`, so that a tap is a constant distance:
+    /// position(a + x, b + y, phases·k + z) = position(a, b, phases·k) + position(x, y, z).
     constexpr int position(int at_d, int at_h, int at_w) const {
         return (at_d * h + at_h) * row_positions() + at_w % phases * phase_columns() + at_w / phases;
     }
@@ -40,13 +41,13 @@ struct StagedTensor {
     int parts;    ///< 2 where fp32 is split in two tf32 parts, else 1
 
     // A run is the channels of a voxel in channels_last_3d, else the voxels of a row in one channel. It takes as many
-    // pieces of 16 bytes as hold it wherever it may begin.
+    // vectors of 16 bytes as hold it wherever it may begin.
     constexpr int runs() const { return channels_last ? box.voxels() : channels * box.d * box.h; }
     constexpr int run_elements() const { return channels_last ? channels : box.w; }
-    constexpr int run_pieces() const {
+    constexpr int run_vectors() const {
         return (run_elements() * element_bytes + (aligned ? 0 : 16 - element_bytes) + 15) / 16;
     }
-    constexpr int run_bytes() const { return run_pieces() * 16; }
+    constexpr int run_bytes() const { return run_vectors() * 16; }
     constexpr int raw_bytes() const { return runs() * run_bytes(); }
 
     /// The eight positions that ldmatrix reads at a time must be in different banks: they lie an odd multiple of 16
@@ -58,10 +59,10 @@ struct StagedTensor {
     }
     constexpr int part_bytes() const { return (box.positions() + zeros) * position_bytes(); }
     constexpr int bytes() const { return parts * part_bytes(); }
-    constexpr int pieces() const { return channels * element_bytes / 16; } ///< of a position, in one part
+    constexpr int vectors() const { return channels * element_bytes / 16; } ///< of a position, in one part
 };
 
-/// Whether copies bring positions as they are: no element is rounded, and channels are runs of whole pieces.
+/// Whether copies bring positions as they are: no element is rounded, and channels are runs of whole vectors.
 constexpr bool copies_positions(const StagedTensor& src, const StagedTensor& dst) {
     return src.element_bytes == 2 && src.channels_last && src.aligned && dst.aligned;
 }

@@ -5,8 +5,8 @@
 
 namespace tconv3d::cuda {
 
-/// A tensor whose sums were split: each split has all of its sums, by tap, row and column, and the tensor has its taps
-/// last. Where there are no sums there is nothing to add.
+/// A tensor whose sums were split. Each split has all sums, in the order of tap, row and column; the tensor has them in
+/// the order of row, column and tap. With no taps, rows or columns there is nothing to add.
 struct SplitSums {
     const void* sums;
     void* results;

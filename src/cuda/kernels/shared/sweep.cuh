@@ -6,14 +6,27 @@
 
 namespace tconv3d::cuda {
 
-/// Where a slice of a tile lies in shared memory, of both tensors. A cell is as many voxels of a row as 16 bytes have
-/// elements: half a k step. A chunk is as many channels of one voxel. Either tensor lies by channels, each of which has
-/// its voxels side by side, or by chunks, as channels_last_3d lies in memory.
+/// Where a slice of a tile lies in shared memory, of both tensors. A *cell* is 16 bytes of voxels, neighbours along W
+/// in one channel: half a k step. A *chunk* is 16 bytes of channels of one voxel. Either tensor lies *by channels*,
+/// each of which has its voxels side by side, or *by chunks*, as channels_last_3d lies in memory.
 ///
-/// A row of the moved tensor is sorted by phases: a phase has every `phases()`-th voxel, so that neighbours in it are
-/// what neighbouring voxels of the fixed tensor meet through one tap. A plane has all rows of one channel, or of one
-/// chunk. By channels, a word of 16-bit elements is two neighbours, and a tap may begin in the middle of a word: then
-/// each row has a second copy, which begins one voxel further on.
+/// The fixed tensor in 16 bits, with voxels v and channels c:
+///
+///     by channels   cell 0    c0 v0–7 | c1 v0–7 | c2 v0–7 | …     The cells of eight neighbouring channels are a core
+///                   cell 1    c0 v8–15 | c1 v8–15 | …             matrix of a K-major operand.
+///     by chunks     plane 0   v0 c0–7 | v1 c0–7 | v2 c0–7 | …     The chunks of eight neighbouring voxels are a core
+///                   plane 1   v0 c8–15 | v1 c8–15 | …             matrix with columns side by side: wgmma transposes.
+///
+/// The moved tensor lies in planes, one for each channel or chunk, of the met_h() rows that the tile meets. Voxel x of
+/// the fixed tensor meets voxel stride · x + tap · dilation of a row. So a row is sorted by phases: phase p has the
+/// voxels p, p + stride, p + 2 · stride, …, and neighbours in it are what neighbouring voxels of the fixed tensor meet
+/// through one tap. With stride 2 along W:
+///
+///     phase 0: 0 2 4 6 …   its second copy: 2 4 6 8 …   phase 1: 1 3 5 7 …   its second copy: 3 5 7 9 …
+///
+/// By channels, a word of 16-bit elements has two neighbours of a phase. Where a tap begins in the middle of a word,
+/// the second copy, which begins one voxel further on, has it at the beginning of one. So a tap is a constant number of
+/// bytes from where the plane begins (tap_byte).
 struct SweepPlane {
     int tile_h;
     int row_cells; ///< of the fixed tensor: 1, or an even number
@@ -31,9 +44,8 @@ struct SweepPlane {
     constexpr int word_voxels() const { return 4 / element_bytes; }
     constexpr int tile_w() const { return row_cells * cell_voxels(); }
 
-    // The fixed tensor. Two cells are a k step. By channels, a cell of one channel is followed by the same cell of the
-    // next channel. From a cell to the next one, or by chunks from a plane to the next one, there are 16 bytes an odd
-    // number of times, so that threads which store neighbours use different banks.
+    // The fixed tensor. From a cell of all channels to the next one, or by chunks from a plane to the next one, there
+    // are 16 bytes an odd number of times, so that threads which store neighbours use different banks.
     constexpr int cells() const { return tile_h * row_cells; }
     constexpr int steps() const { return cells() / 2; }
     constexpr int cell_pitch(int channels) const { return fixed_chunks ? 16 * cell_voxels() : (channels | 1) * 16; }
@@ -42,7 +54,7 @@ struct SweepPlane {
         return fixed_chunks ? channels / chunk_channels() * fixed_plane_bytes() : cells() * cell_pitch(channels);
     }
 
-    // The moved tensor.
+    // The moved tensor. Rows and columns of it that a tile meets through a block of taps, then where they lie.
     constexpr int met_h() const { return stride_h * (tile_h - 1) + dilation_h * (taps_h - 1) + 1; }
     constexpr int met_w() const { return stride_w * (tile_w() - 1) + dilation_w * (taps_w - 1) + 1; }
     constexpr int phases() const { return stride_w; } // each has a voxel, since tiles have several columns
@@ -56,9 +68,9 @@ struct SweepPlane {
     constexpr int copy_bytes() const { return phase_cells() * 16; }
     constexpr int phase_bytes() const { return moved_chunks ? phase_columns() * 16 : copies() * copy_bytes(); }
     constexpr int row_bytes() const { return phases() * phase_bytes(); }
-    /// From a plane to the next one. The lanes of a warp load from different banks: from four words of eight channels,
-    /// which begin 16 bytes an odd number of times apart, or in fp32 by chunks from four voxels of two chunks, which
-    /// begin 64 bytes apart, modulo 128.
+    /// Bytes from a plane to the next one, such that the lanes of a warp load from different banks. They load four
+    /// words of each of eight channels, whose planes are 16 bytes an odd number of times apart; or in fp32 by chunks
+    /// four voxels of two chunks, whose planes are 64 bytes apart, modulo 128.
     constexpr int plane_bytes() const {
         const int sixteens = met_h() * row_bytes() / 16;
         return (moved_chunks && element_bytes == 4 ? (sixteens + 3) / 8 * 8 + 4 : sixteens | 1) * 16;
@@ -67,7 +79,7 @@ struct SweepPlane {
         return (moved_chunks ? channels / chunk_channels() : channels) * plane_bytes();
     }
 
-    /// Where a channel begins in a slot, and a tap of a block in a plane.
+    /// The byte of a slot at which a channel begins, and the byte of a plane at which a tap of the block does.
     constexpr int channel_byte(int channel) const {
         return moved_chunks ? channel / chunk_channels() * plane_bytes() + channel % chunk_channels() * element_bytes
                             : channel * plane_bytes();
@@ -82,19 +94,20 @@ struct SweepPlane {
     constexpr int next_cell_bytes() const { return moved_chunks ? cell_voxels() * 16 : 16; }
 };
 
-/// What a producer takes at a time of a row of 16-bit elements in NCDHW: neighbours that make some words of each phase,
-/// and of each of its copies.
+/// What a producer moves at once of a row of 16-bit elements in NCDHW: neighbours in memory that make words() words of
+/// each phase, and of each of its copies.
 struct SweepPiece {
     int phases, copies;
 
-    /// Where there are more phases, words are made one by one.
+    /// With more phases each word is moved by itself.
     static constexpr int kMostPhases = 4;
-    /// Of each phase: so many that neighbouring threads begin 16 bytes apart, or nearly so.
+    /// Words of each phase: so many that the pieces of neighbouring threads begin 16 bytes apart, or nearly so.
     constexpr int words() const { return phases == 1 ? 4 : phases == 2 ? 2 : 1; }
     constexpr int elements() const { return (2 * words() - 1 + copies) * phases; }
     constexpr int pairs() const { return (elements() + 1) / 2; }
-    /// Words of memory that are loaded for these elements: vectors of 16 bytes, where it is known with which element
-    /// of one they begin, and one word where it is all that is missing; single words, if `begin` is -1.
+    /// Words of memory that are loaded for a piece, which begins with element `begin` of 16 aligned bytes: vectors of
+    /// 16 bytes, and a single word where that is all that is missing. If `begin` is -1, pieces begin with any element,
+    /// and are loaded in single words.
     constexpr int loaded_words(int begin) const {
         const int words = begin < 0 ? pairs() + 1 : (begin + elements() + 1) / 2;
         return begin < 0 || words % 4 == 1 ? words : (words + 3) / 4 * 4;
@@ -105,8 +118,8 @@ struct SweepPiece {
     }
 };
 
-/// The slices of the moved tensor that a slice of the fixed one meets through the taps of a block. Only every
-/// `step`-th slice is met at all; they are counted in these.
+/// The slices of the moved tensor that a slice of the fixed one meets through the taps of a block. Only every step()-th
+/// slice is met at all: all counts below are of these.
 struct SweepDepth {
     int stride, dilation;
     int taps; ///< of a block
@@ -120,10 +133,12 @@ struct SweepDepth {
         }
         return a;
     }
+    /// The slice that a tap of the block meets, counted from the first tap's.
     constexpr int tap_slice(int tap) const { return tap * (dilation / step()); }
     constexpr int met() const { return tap_slice(taps - 1) + 1; }
     /// Slices that the next slice of the fixed tensor meets and this one does not.
     constexpr int fresh() const { return stride / step() < met() ? stride / step() : met(); }
+    /// Slots of the ring: for all that one slice meets, and for what is fresh of each slice that is loaded ahead.
     constexpr int slots(int stages) const { return met() + fresh() * (stages - 1); }
 };
 

@@ -40,7 +40,7 @@ enum class Packing {
     by_cta,         ///< Each CTA packs those of its channels, which all fit into its shared memory.
 };
 
-/// Bytes of the table of the elements that warps take apart one by one: an entry for each of so many images' rows.
+/// Bytes of the table of the elements that warps rearrange one by one, of so many rows of so many images.
 constexpr int element_table_bytes(int images, int rows, int columns) {
     return (images * rows * columns * 4 + 127) / 128 * 128;
 }

@@ -1,13 +1,18 @@
 #pragma once
 
-// How accumulators of a gathered slice get into the output, where rows are multiples of what a lane stores at once. A
-// lane has channels g and g + 8 of its warp's 16, or two neighbours where channels are contiguous, and positions 2t and
-// 2t + 1 of every 8, with g = lane / 4 and t = lane % 4.
+// How the gathered form stores an output slice from registers, where rows are multiples of what a lane stores at once.
+// A lane has channels g and g + 8 of its warp's 16, or two neighbours where channels are contiguous, and positions 2t
+// and 2t + 1 of every block of 8, with g = lane / 4 and t = lane % 4.
 //
-// In NCDHW the outputs of such a pair of positions lie side by side: they are a vector, of which rows are multiples
-// (other rows: see store/gathered_warp_rows.cuh). Where the vector is 4 bytes, two lanes exchange those of two blocks
-// of 8 positions for vectors of four (Store::quads). A kernel for any size, which cannot know where a row of other
-// length ends, has vectors of one position (Store::voxels).
+// In NCDHW the outputs of a pair of positions lie side by side: they are a vector (Store::pairs). Rows that are no
+// multiple of it are stored by store/gathered_warp_rows.cuh. Where the vector is 4 bytes, two lanes exchange their
+// vectors of two blocks, so that each has one of four positions (Store::quads):
+//
+//     lane 0    block 0: a b    block 1: i j    ►    a b c d
+//     lane 1    block 0: c d    block 1: k l    ►    i j k l
+//
+// A kernel for any size, which cannot know where a row of other length ends, has vectors of one position
+// (Store::voxels).
 #include "multiply/accumulators.cuh"
 #include "schedule/pipeline.cuh"
 #include "schedule/positions.cuh"
@@ -29,14 +34,15 @@ __device__ __forceinline__ int half_channel(int half) {
     return threadIdx.x / 32 % 4 * 16 + half * 8 + threadIdx.x % 32 / 4;
 }
 
-/// The number of this lane's vector in a block. Where a vector is one position, eight positions are two blocks.
+/// The number of this lane's vector of a block, counted through the warpgroup. Where a vector is one position, eight
+/// positions are two blocks.
 __device__ __forceinline__ int lane_vector(int block) {
     const int t = threadIdx.x % 4;
     if constexpr (kTogether == 1) return block / 2 * 8 + t * 2 + block % 2;
     return block * 4 + (kExchanges ? t % 2 * 2 + t / 2 : t);
 }
 
-/// Where the outputs of a vector are.
+/// Where a vector belongs in an output slice.
 struct VectorOffset {
     int offset; // of the first one from the slice's first output; negative where there is none
     int count;  // of them that exist
@@ -44,8 +50,8 @@ struct VectorOffset {
     __device__ __forceinline__ bool exists() const { return offset >= 0; }
 };
 
-/// Those of all vectors of a warpgroup, the same in every slice and channel of a work item. They are in shared memory,
-/// each warpgroup's own.
+/// Where all vectors of a warpgroup belong, which is the same in every slice and channel of a work item. Each warpgroup
+/// has a table of its own in shared memory, for each phase along H.
 struct VectorOffsets {
     uint32_t table;
 
@@ -53,7 +59,7 @@ struct VectorOffsets {
         : table(pipe.end + kOverread + threadIdx.x / 128 * (kRowSets * kVectors * 8)) {}
 
     __device__ __forceinline__ void enter(const TensorCoreArguments& args, const Item& item) {
-        sync(); // the last item's are no longer read
+        sync(); // nobody reads the last item's any more
 #pragma unroll 1
         for (int i = threadIdx.x % 128; i < kRowSets * kVectors; i += 128) {
             const VectorOffset vector = offset_of(args, item, kSetPhase[i / kVectors], i % kVectors);
@@ -63,14 +69,14 @@ struct VectorOffsets {
         sync();
     }
 
-    /// Those of the item's phase along H.
+    /// The part of the table for the item's phase along H.
     __device__ __forceinline__ VectorOffsets of_rows(const Item& item) const {
         VectorOffsets offsets = *this;
         offsets.table += item.row_set * (kVectors * 8);
         return offsets;
     }
 
-    /// That of this lane's vector in a block.
+    /// Where this lane's vector of a block belongs.
     __device__ __forceinline__ VectorOffset at(int block) const {
         constexpr bool kMayBeCut = kChannelsLast || (kTogether == 1 && !kAligned);
         const uint32_t from = table + lane_vector(block) * 8;
@@ -98,7 +104,7 @@ private:
     }
 };
 
-/// A lane's accumulator in a block of 8 positions: of one of its two rows and two positions.
+/// A lane's accumulator in a block of 8 positions, of one of its two channels (`half`) and of its two positions.
 __device__ __forceinline__ float gathered_accumulator(const Accumulators& acc, int block, int half, int position,
                                                       int phase) {
     if (kPhaseAccumulator[phase] < 0) return 0.f;
@@ -112,7 +118,7 @@ struct Vector {
     static constexpr int kWords = kVectorBytes / 4; // none where outputs of 16 bits are stored one by one
     uint32_t words[kWords > 0 ? kWords : 1];
 
-    /// Two lanes exchange words of neighbours, those of two blocks, and have four neighbours each.
+    /// Exchanges words with the neighbouring lane: each gives the word of one block and has both of the other.
     __device__ __forceinline__ void exchange() {
         if constexpr (kExchanges) {
             const bool odd = threadIdx.x % 2;
@@ -133,8 +139,8 @@ struct Vector {
     }
 };
 
-/// Vectors of blocks that follow one another, in one channel. Each kind of access is done for all of them before the
-/// next kind, so that many are under way.
+/// A lane's vectors of some blocks, one after another, in one channel. Each kind of access is done for all of them
+/// before the next kind, so that many are under way.
 struct Vectors {
     static constexpr int kMost = 4;
     int block; // the first
@@ -142,7 +148,7 @@ struct Vectors {
 
     __device__ __forceinline__ bool has(int i) const { return block + i < kBlocks; }
 
-    /// The outputs of a position each.
+    /// Stores vectors of one position each.
     __device__ __forceinline__ void put_voxels(Storage* tensor, const float (&values)[kMost][kVector], Index channel,
                                                bool wanted) const {
 #pragma unroll
@@ -169,14 +175,14 @@ struct Vectors {
     }
 };
 
-/// A lane's accumulator for one of a vector's outputs, before it is exchanged.
+/// The accumulator of output `k` of a lane's vector, before lanes exchange theirs.
 __device__ __forceinline__ float vector_accumulator(const Accumulators& acc, int half, int block, int k) {
     if constexpr (kExchanges) return gathered_accumulator(acc, 2 * block + k / 2, half, k % 2, 0);
     if constexpr (kTogether == 1) return gathered_accumulator(acc, block / 2, half, block % 2, k);
     return gathered_accumulator(acc, block, half, k / kStrideW, k % kStrideW);
 }
 
-/// The outputs of a lane's vector: `index` is that of its first output.
+/// Finishes the outputs of a lane's vector. `index` is that of the first one.
 template <Result kResult, typename Exists>
 __device__ __forceinline__ void finish_vector(float (&values)[kVector], const Accumulators& acc, int half, int block,
                                               const Output& output, float bias, int channel, Index index,
@@ -189,7 +195,7 @@ __device__ __forceinline__ void finish_vector(float (&values)[kVector], const Ac
     for (int k = 0; k < kVector; ++k) values[k] = vector.values[k];
 }
 
-/// The outputs of channel `c`, which is row g or g + 8 of the products.
+/// Stores a lane's outputs of channel `c`, which is row g (`half` 0) or g + 8 of the products.
 __device__ __forceinline__ void store_channel(const Accumulators& acc, int half, const Output& output,
                                               const VectorOffsets& offsets, const StoredSlice& slice, int c) {
     const float bias = slice.has(c) ? load_bias(output, slice.channel + c) : 0.f;
@@ -218,6 +224,7 @@ __device__ __forceinline__ void store_channel(const Accumulators& acc, int half,
 
 // ---- Contiguous along channels ----
 
+/// Stores a lane's outputs of the neighbouring channels `c` and `c + 1`.
 __device__ __forceinline__ void store_neighbours(const Accumulators& acc, const Output& output,
                                                  const VectorOffsets& offsets, const StoredSlice& slice, int c) {
     constexpr bool kEven = kOutChannels % 2 == 0;
@@ -242,6 +249,7 @@ __device__ __forceinline__ void store_neighbours(const Accumulators& acc, const 
     }
 }
 
+/// Stores a warpgroup's outputs of a slice.
 __device__ __forceinline__ void store_vectors(const Accumulators& acc, const Output& output,
                                               const VectorOffsets& offsets, const StoredSlice& slice) {
     if constexpr (kChannelsLast) {

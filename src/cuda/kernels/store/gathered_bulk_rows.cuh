@@ -16,7 +16,7 @@ namespace {
 constexpr int kBulkRow = (kTileW - 1) * kStrideW + kLastColumnPhases; // outputs of a row
 constexpr int kBulkResults = kSavesPreactivation ? 2 : 1;
 
-/// The rows of a lane's channel in a slice: where they belong, and how many of their outputs exist.
+/// The rows of a tile in a lane's channel: where they belong, and how many of their outputs exist.
 struct LaneRows {
     float bias;
     int channel; // counted through all groups
@@ -64,7 +64,7 @@ __device__ __forceinline__ void stage_bulk_row(const Accumulators& acc, int half
     }
 }
 
-/// Stages 8 channels; `use` counts the stages of the warp's ring.
+/// Stages the rows of 8 of the warp's channels. `use` counts the stages of the warp's ring.
 __device__ __forceinline__ void stage_bulk_rows(const Accumulators& acc, int half, const TensorCoreArguments& args,
                                                 const Output& output, const Item& item, const Pipeline& pipe,
                                                 const StoredSlice& slice, int use) {
@@ -88,7 +88,7 @@ __device__ __forceinline__ void stage_bulk_rows(const Accumulators& acc, int hal
     });
 }
 
-/// `count` is the number of the slice among those of the CTA.
+/// Stages the rows of all of the warp's channels. `count` is the number of the slice among those of the CTA.
 __device__ __forceinline__ void stage_bulk_rows(const Accumulators& acc, const TensorCoreArguments& args,
                                                 const Output& output, const Item& item, const Pipeline& pipe,
                                                 const StoredSlice& slice, int count) {
@@ -99,7 +99,8 @@ __device__ __forceinline__ void stage_bulk_rows(const Accumulators& acc, const T
 
 // ---- The storer ----
 
-/// Sends the ranges of 8 channels. Four lanes have one: one of them issues the copy, and all take what is not aligned.
+/// Sends the ranges of 8 channels, of which four lanes have one each. One of these has TMA copy the aligned part, and
+/// all of them store the ends.
 __device__ __forceinline__ void send_ranges(const RowRange& range, uint32_t shared_src, bool exists) {
     using Element = typename Unsigned<kElementBytes>::Type;
     constexpr int kIterations = 16 / kElementBytes / 4;
@@ -134,7 +135,7 @@ __device__ __forceinline__ void send_channels(const TensorCoreArguments& args, c
     ptx::barrier_arrive(ring.empty(use));
 }
 
-/// What a warp of the storer sends: all slices of 16 channels.
+/// The role of a warp of the storer: it sends all slices of 16 channels.
 __device__ __forceinline__ void send_bulk_rows(const TensorCoreArguments& args, const Output& output,
                                                const Pipeline& pipe, int warp) {
     const StageRing ring = pipe.stored_by(warp);

@@ -14,8 +14,8 @@ namespace {
 constexpr int kRowOutputs = kTileW * kStrideW;          // of a row of the tile
 constexpr int kRowIterations = (kRowOutputs + 31) / 32; // in which a warp sends it
 
-/// Puts zeros into the sectors of a tensor in which rows of a tile meet, four lanes for each: all are stored later, by
-/// this warpgroup or by the other one.
+/// Puts zeros into the sectors of a tensor in which rows of a tile meet, by four lanes for each. All outputs there are
+/// stored later, by this warpgroup or by the other one.
 __device__ __forceinline__ void clear_seams(const TensorCoreArguments& args, const Item& item, const StoredSlice& slice,
                                             Storage* tensor) {
     constexpr int kSector = 32, kRows = kTileH * kStrideH;
@@ -59,7 +59,7 @@ struct WarpRows {
     int first;
     uint32_t shared;
 
-    /// Sends some channels. All are loaded before the first is stored.
+    /// Stores the row in kCount channels. All outputs are loaded from shared memory before the first one is stored.
     template <int kCount>
     __device__ __forceinline__ void send(Storage* tensor, int channel) const {
         using Element = typename Unsigned<kElementBytes>::Type;
@@ -104,7 +104,7 @@ __device__ __forceinline__ void stage_warp_row(const Accumulators& acc, int half
     }
 }
 
-/// The rows of 8 of the warp's channels.
+/// Stores the rows of 8 of the warp's channels.
 __device__ __forceinline__ void store_warp_rows(const Accumulators& acc, int half, const TensorCoreArguments& args,
                                                 const Output& output, const Item& item, const Pipeline& pipe,
                                                 const StoredSlice& slice) {
@@ -125,6 +125,7 @@ __device__ __forceinline__ void store_warp_rows(const Accumulators& acc, int hal
     }
 }
 
+/// Stores the rows of all of the warp's channels.
 __device__ __forceinline__ void store_warp_rows(const Accumulators& acc, const TensorCoreArguments& args,
                                                 const Output& output, const Item& item, const Pipeline& pipe,
                                                 const StoredSlice& slice) {

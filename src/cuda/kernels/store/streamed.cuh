@@ -1,6 +1,7 @@
 #pragma once
 
-// How finished accumulators of the streamed form get into the output: Store says which way.
+// How the streamed form stores the slots that a slice has finished: finishes their accumulators, and brings the results
+// into the output in the way that kStore says.
 #include "schedule/pipeline.cuh"
 #include "store/streamed_bulk_rows.cuh"
 #include "store/vectors.cuh"
@@ -12,7 +13,7 @@ namespace {
 // Stores go through all voxels of a channel before they go to the next one: neighbours in memory are written shortly
 // after one another, and the sectors that two rows share are filled before they leave the cache.
 
-/// Store::voxels: one channel, the phases of a voxel along w side by side.
+/// Store::voxels: stores a lane's outputs of one channel, the phases of a voxel along W side by side.
 template <int Slot>
 __device__ __forceinline__ void store_voxels(const Accumulators& acc, const TensorCoreArguments& args,
                                              const Output& output, const LaneOffsets& offsets, const StoredSlice& slice,
@@ -33,8 +34,9 @@ __device__ __forceinline__ void store_voxels(const Accumulators& acc, const Tens
     }
 }
 
-/// Two neighbouring channels of 16 bits of the two positions of an m64 tile. Lanes transpose 8 of them, so that each
-/// has two voxels of one channel, and exchange those of its two positions for four voxels where rows allow.
+/// Stores results of 16 bits that a lane has for two neighbouring channels of each of the two positions of an m64 tile.
+/// movmatrix transposes 8 voxels x 8 channels, so that each lane has two voxels of one channel for either position.
+/// With Store::quads two lanes then exchange theirs, so that each has four voxels of one position.
 template <typename Half>
 __device__ __forceinline__ void put_transposed(Half* tensor, const float (&values)[2][2], Index first,
                                                const LaneOffsets& offsets, int m, int h, bool has) {
@@ -56,7 +58,7 @@ __device__ __forceinline__ void put_transposed(Half* tensor, const float (&value
     }
 }
 
-/// Store::pairs and Store::quads: 8 channels of 16 bits.
+/// Store::pairs and Store::quads: stores the 8 channels `j` of 16 bits.
 template <int Slot>
 __device__ __forceinline__ void store_transposed(const Accumulators& acc, const TensorCoreArguments& args,
                                                  const Output& output, const LaneOutputs& outputs,
@@ -92,7 +94,7 @@ __device__ __forceinline__ void store_transposed(const Accumulators& acc, const 
 
 // ---- Contiguous along channels ----
 
-/// Store::channels: all channels of one voxel's phases in row h.
+/// Store::channels: stores a lane's channels of one position's phases in row h.
 template <int Slot>
 __device__ __forceinline__ void store_channels(const Accumulators& acc, const TensorCoreArguments& args,
                                                const Output& output, const LaneOffsets& offsets,

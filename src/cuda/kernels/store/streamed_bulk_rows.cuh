@@ -4,8 +4,9 @@
 // contiguous range of the output. Lanes put their outputs into shared memory, and TMA brings them to the output: rows
 // may have any length, and no sector is written twice but at the ends of the range, which are not aligned.
 //
-// A column of the lanes is four channels. A buffer has kStoreColumns of them, each sent by a warp; it is free again
-// kStoreBuffers later: those warps wait for its copies before they come to the barrier of the last buffer before that.
+// A column is what four lanes have of a channel each: four channels. A buffer has kStoreColumns columns, each of which
+// is sent by a warp. Buffers take turns: before a buffer is filled again, the warps that sent it have waited for its
+// copies, and all consumers have then met at the barrier of the last buffer before that.
 #include "store/streamed_lanes.cuh"
 
 namespace {
@@ -13,14 +14,15 @@ namespace {
 constexpr int kStoreColumnBytes = 4 * kStoreBytes;
 constexpr int kStoreBiases = kStoreColumns == 0 ? 1 : kStoreColumns; // an array cannot be empty
 
-/// Where this lane's channel of a column lies in shared memory: as far behind a multiple of 16 as in the output.
+/// Where this lane's channel of a column begins in shared memory: as far behind a multiple of 16 bytes as in the
+/// output.
 __device__ __forceinline__ uint32_t staged_address(const RowRange& range, uint32_t buffer, int column) {
     return buffer + column * kStoreColumnBytes + threadIdx.x % 4 * kStoreBytes + range.shift();
 }
 
-/// Puts this lane's outputs of a row of its position into a buffer: of a channel that does not exist too, which is not
-/// sent. `to` has the addresses in the first two columns: every second column is 8 channels further, in the output a
-/// multiple of 16 bytes, and so as far behind one as that column.
+/// Puts this lane's outputs of a row of its position into a buffer, also of channels that do not exist, which nobody
+/// sends. `to` has the addresses in the first two columns. Every second column is 8 channels further, which in the
+/// output is a multiple of 16 bytes: so it begins as far behind such a multiple as the column before it.
 template <int Slot>
 __device__ __forceinline__ void stage_row(const Accumulators& acc, const Output& output, const LaneOutputs& outputs,
                                           const StoredSlice& slice, const float (&bias)[kStoreBiases], int first,
@@ -67,7 +69,7 @@ __device__ __forceinline__ void stage_columns(const Accumulators& acc, const Ten
     }
 }
 
-/// One element from shared memory to the output.
+/// Copies one element from shared memory to the output.
 __device__ __forceinline__ void copy_element(uint64_t out, uint32_t shared_src) {
     using Element = typename Unsigned<kElementBytes>::Type;
     Element element;
@@ -75,7 +77,8 @@ __device__ __forceinline__ void copy_element(uint64_t out, uint32_t shared_src) 
     *reinterpret_cast<Element*>(out) = element;
 }
 
-/// A warp sends a column: its lanes' channels repeat every four, so eight of them share what is not aligned in one.
+/// Sends a column, by a warp. Lanes that are four apart have the same channel: one of them has TMA copy the aligned
+/// part of its range, and all eight share the ends.
 __device__ __forceinline__ void send_range(const RowRange& range, uint32_t shared_src) {
     const uint64_t first = range.aligned_begin(), last = range.aligned_end();
     const auto shared_at = [&](uint64_t at) { return shared_src + static_cast<uint32_t>(at - range.begin); };
@@ -85,7 +88,7 @@ __device__ __forceinline__ void send_range(const RowRange& range, uint32_t share
     if (last + before < range.end) copy_element(last + before, shared_at(last) + before);
 }
 
-/// kStoreColumns from `first` on, by all consumers together.
+/// Stores kStoreColumns columns from `first` on. All consumers call this together.
 template <int Slot>
 __device__ __forceinline__ void store_columns(const Accumulators& acc, const TensorCoreArguments& args,
                                               const Output& output, const Item& item, const Pipeline& pipe,
@@ -105,7 +108,8 @@ __device__ __forceinline__ void store_columns(const Accumulators& acc, const Ten
     ++outputs.staged;
 }
 
-/// A slice without taps, and without operands that differ from voxel to voxel: a warp stores all of a channel.
+/// Stores a slice without taps, where no operand differs from voxel to voxel, so that each channel has one value. A
+/// warp stores all of a channel.
 __device__ __forceinline__ void fill_slice(const TensorCoreArguments& args, const Output& output, const Item& item,
                                            const StoredSlice& slice) {
     constexpr int kVector = 16 / kElementBytes;

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a lane of the streamed form knows of the outputs that it stores: the accumulators that it has, and where their
-// results belong. All that can be known for a whole work item is kept in a few registers, so that a store is little
-// more than its address.
+// What a lane of the streamed form knows of its outputs: which accumulators it has, and where their results belong in
+// an output slice. That is the same for all slices of a work item, and is kept in a few registers, so that a store is
+// little more than the computation of its address.
 #include "multiply/accumulators.cuh"
 #include "schedule/positions.cuh"
 #include "store/slice.cuh"
@@ -18,7 +18,8 @@ __device__ __forceinline__ int lane_channel(int column) {
     return column / kLaneChannels * (4 * kLaneChannels) + threadIdx.x % 4 * kLaneChannels + column % kLaneChannels;
 }
 
-/// An accumulator, whose register is a constant once the loops are unrolled; 0 where there are no taps.
+/// The accumulator of a position, phase and column in a slot. Once loops are unrolled it is one register; it is 0 where
+/// there are no taps.
 template <int Slot>
 __device__ __forceinline__ float accumulator_at(const Accumulators& acc, int position, int phase, int column) {
     if (Slot < 0 || kPhaseAccumulator[phase] < 0) return 0.f;
@@ -27,7 +28,7 @@ __device__ __forceinline__ float accumulator_at(const Accumulators& acc, int pos
     return acc.values[position / 2][first + column / 2 * 4 + position % 2 * 2 + column % 2];
 }
 
-/// Clears accumulators where they are: the compiler would rather copy those that are still to be stored.
+/// Clears the accumulators of a slot where they are: the compiler would rather copy those that are still to be stored.
 template <int Slot>
 __device__ __forceinline__ void clear_slot(Accumulators& acc) {
 #pragma unroll
@@ -42,7 +43,7 @@ __device__ __forceinline__ void clear_slot(Accumulators& acc) {
 /// Where the outputs of a lane's positions belong, which is the same in every slice and channel of a work item.
 struct LaneOffsets {
     int offset[kLanePositions]; // of phase (0, 0), counted from the slice's first output; negative where there is none
-    uint32_t cut;               // a bit for each position that lacks phases h, then one for each that lacks phases w
+    uint32_t cut;               // bits: for each position whether it lacks phases h, then whether it lacks phases w
 
     __device__ __forceinline__ bool exists(int position, int h) const {
         return offset[position] >= 0 && (h == 0 || !(cut >> position & 1) || h < kLastRowPhases);
@@ -52,8 +53,8 @@ struct LaneOffsets {
     }
 };
 
-/// Makes the compiler believe that the value may be another one from here on. It would keep what follows from it in
-/// registers over all slices, and leave none for the accumulators.
+/// Makes the compiler believe that the value may be another one from here on. Otherwise it would keep what follows from
+/// the value in registers over all slices, and leave none for the accumulators.
 template <typename Integer>
 __device__ __forceinline__ void make_opaque(Integer& value) {
     asm volatile("" : "+r"(value));
@@ -65,7 +66,7 @@ __device__ __forceinline__ void make_opaque(LaneOffsets& offsets) {
     for (int i = 0; i < kLanePositions; ++i) make_opaque(offsets.offset[i]);
 }
 
-/// `row` is the lane's one of the 8 rows of a core matrix.
+/// The offsets of the positions that a lane stores: those at `row` of the 8 rows of each core matrix.
 __device__ __forceinline__ LaneOffsets lane_offsets(const TensorCoreArguments& args, const Item& item, int row) {
     const Geometry geometry(args);
     LaneOffsets offsets;
@@ -108,12 +109,13 @@ struct LaneMask {
     }
 };
 
-/// What a lane keeps for its stores: where the outputs of its own accumulators belong, and those that it stores itself.
+/// What a lane keeps for its stores. Where lanes exchange outputs, those that it stores are not its own accumulators'.
 struct LaneOutputs {
     static constexpr bool kExchanges = kStore == Store::pairs || kStore == Store::quads;
-    LaneOffsets own, stored;
-    LaneMask mask;  // where outputs pass through shared memory
-    int staged = 0; // buffers that passed through shared memory so far
+    LaneOffsets own;    // of its own accumulators' outputs
+    LaneOffsets stored; // of the outputs that it stores, where lanes exchange them
+    LaneMask mask;      // of its own outputs, where these pass through shared memory
+    int staged = 0;     // buffers that passed through shared memory so far
     __device__ __forceinline__ void enter(const TensorCoreArguments& args, const Item& item) {
         const int lane = threadIdx.x % 32, t = lane % 4;
         own = lane_offsets(args, item, lane / 4);
@@ -131,7 +133,8 @@ struct LaneOutputs {
     }
 };
 
-/// Where accumulators take nearly all registers, the bias of a column is not loaded before it is needed.
+/// The bias of one of a lane's columns. Where accumulators take nearly all registers, the compiler must not load it
+/// before it is needed.
 __device__ __forceinline__ float lane_bias(const Output& output, const StoredSlice& slice, int column) {
     constexpr bool kTight = kMTiles * kAccumulatorPhases * kColumns / 2 >= 188 && kLaneColumns >= 8;
     int c = lane_channel(column);

@@ -3,7 +3,7 @@
 // Results that lie side by side in memory, stored in one access where that is aligned.
 #include "finish/finish.cuh"
 
-/// All of them, in one access.
+/// Stores all `values` in one access.
 template <int kCount>
 __device__ __forceinline__ void store_pack(Storage* first, const Compute (&values)[kCount], bool wanted) {
     if constexpr (sizeof(Storage) == 2 && kCount > 1) {
@@ -20,7 +20,7 @@ __device__ __forceinline__ void store_pack(Storage* first, const Compute (&value
     }
 }
 
-/// The first `count` of them, in one access where `aligned` says that it may be.
+/// Stores the first `count` of `values`, in one access where `aligned` says that it may be.
 template <int kCount>
 __device__ __forceinline__ void store_values(Storage* first, const Compute (&values)[kCount], int count, bool aligned,
                                              bool wanted) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What follows from the constants of the prelude (cuda/source/constants.cpp).
+// What follows from the constants of the prelude (cuda/source/constants.cpp), and the layout of shared memory.
 #include "reduction/grad_weight.cuh"
 #include "shared/sweep.cuh"
 
@@ -10,10 +10,10 @@ using namespace tconv3d::cuda;
 
 constexpr int kElementBytes = sizeof(Storage);
 constexpr int kConsumers = SweepThreads::kConsumers / 128; // warpgroups
-constexpr int kProducers = SweepThreads::kProducers;
+constexpr int kProducers = SweepThreads::kProducers;       // threads
 constexpr int kThreads = SweepThreads::kConsumers + kProducers;
 
-// Registers of a producer for what it loads before its first store. More than 96 hide no more.
+// Registers of a producer for what it loads before its first store. More than 96 hide no more latency.
 constexpr int kAddressRegisters = kChannelsLast ? 32 : 20;
 constexpr int kLoadedRegisters =
     kProducerRegisters - kAddressRegisters < 96 ? kProducerRegisters - kAddressRegisters : 96;
@@ -22,26 +22,33 @@ constexpr SweepPlane kPlane = {kTileH,      kRowCells,   kMovedStrideH, kMovedSt
                                kBlockTapsH, kBlockTapsW, kElementBytes, kMovedChunks,  kFixedChunks};
 constexpr SweepDepth kDepth = {kMovedStrideD, kDilationD, kBlockTapsD};
 constexpr int kSlots = kDepth.slots(kStages);
+constexpr int kCellVoxels = kPlane.cell_voxels();
 
 constexpr int kFixedChannels = kMovesSrc ? kDstChannels : kSrcChannels; // of a group
 constexpr int kMovedChannels = kMovesSrc ? kSrcChannels : kDstChannels;
 
-// Products: rows are a tap and a channel of the moved tensor, columns channels of the fixed one.
+// The rows of a CTA's products: the channels of its tile of the moved tensor, for each tap of its block.
 constexpr int kBlockTaps = kBlockTapsD * kBlockTapsH * kBlockTapsW;
 constexpr int kRows = kBlockTaps * kTileMovedChannels;
 
-// Shared memory, in bytes: barriers, stages of the fixed tensor, slots of slices of the moved one. The cells
-// of eight neighbouring channels of the fixed tensor are a core matrix of a K-major operand, and eight voxels of a
-// chunk one of an operand that has its channels side by side.
+// The CTAs of a split divide the channels into tiles, and the taps into blocks.
+constexpr int kFixedTiles = (kFixedChannels + kTileFixedChannels - 1) / kTileFixedChannels;
+constexpr int kMovedTiles = (kMovedChannels + kTileMovedChannels - 1) / kTileMovedChannels;
+
 constexpr int kBarrierBytes = SweepPlane::kBarrierBytes;
-constexpr int kCellPitch = kPlane.cell_pitch(kTileFixedChannels);
+constexpr int kCellPitch = kPlane.cell_pitch(kTileFixedChannels); // bytes from a cell of all channels to the next
 constexpr int kFixedBytes = kPlane.fixed_bytes(kTileFixedChannels);
 constexpr int kSlotBytes = kPlane.slot_bytes(kTileMovedChannels);
 
-// By cp.async, to where products read.
+// Whether slices of the fixed tensor, and of any tensor, are copied by cp.async; what needs to be rounded, or moved
+// within a word, passes through registers instead.
 constexpr bool kFixedCopied = kFixedChunks || (kFixedAligned && kElementBytes == 2);
 constexpr bool kHasCopies = kMovedChunks || kFixedCopied || kCopiesWords;
 
+/// Shared memory: kStages pairs of barriers, kStages slices of the fixed tensor, kSlots slices of the moved one.
+///
+///     0                kBarrierBytes
+///     full, empty, …   fixed(0)  fixed(1)  …   moved(0)  moved(1)  moved(2)  …
 struct Pipeline {
     uint32_t shared;
 
@@ -52,9 +59,5 @@ struct Pipeline {
         return shared + kBarrierBytes + kStages * kFixedBytes + slot * kSlotBytes;
     }
 };
-
-// The CTAs of a split divide the channels into tiles, and the taps into blocks.
-constexpr int kFixedTiles = (kFixedChannels + kTileFixedChannels - 1) / kTileFixedChannels;
-constexpr int kMovedTiles = (kMovedChannels + kTileMovedChannels - 1) / kTileMovedChannels;
 
 } // namespace

@@ -33,7 +33,7 @@ public:
     double of_first() const;
 
 private:
-    /// Where input slices are retained: the output slices between two of them.
+    /// Where input slices are retained: the output slices that are made between two of their arrivals.
     struct Retained {
         double slices;   ///< that many
         double products; ///< clocks of their products
@@ -54,7 +54,7 @@ private:
     const GatheredModel& model_;
 };
 
-/// Until the positions of a stage are there. Those of a halo do not come, where rows do whole.
+/// Clocks until the positions of a stage are there. Where rows come whole, their halo does not come.
 double GatheredClocks::of_input() const {
     const GatheredInputCost& cost = model_.input;
     const Extents in = in_extents(problem_);
@@ -72,7 +72,7 @@ double GatheredClocks::of_input() const {
                                                          : cost.wait;
     if (source == Source::ranges) return (is_16_bit(problem_) ? cost.half_range_row : cost.range_row) * rows + waits;
     if (is_16_bit(problem_)) return cost.halves_row * rows + waits;
-    return cost.floats_row * (config_.input.takes_apart(problem_) ? cost.apart : 1) * rows + waits;
+    return cost.floats_row * (config_.input.scatters_elements(problem_) ? cost.apart : 1) * rows + waits;
 }
 
 /// The outputs of an output slice.
@@ -95,7 +95,7 @@ double GatheredClocks::of_stores() const {
                 : cost.vectors + cost.vectors_byte * bytes);
 }
 
-/// A stage's products with all groups of taps in all passes. Weights come while those before are multiplied.
+/// A stage's products with all tap groups in all passes. Weights come while those before are multiplied.
 double GatheredClocks::of_products() const {
     const GatheredProductCost& cost = model_.product;
     const double product = cost.column * as_double(config_.products.columns) + cost.product;
@@ -173,7 +173,8 @@ struct Shares {
     int64_t ctas, whole_items, share;
 };
 
-/// As many CTAs as there are multiprocessors, and shares of the slices of items that are not one for each.
+/// Shares for as many CTAs as there are multiprocessors: whole items as long as there is one for each, and equal shares
+/// of the slices of those that are left.
 Shares equal_shares(int64_t items, int64_t depth, int64_t multiprocessors, int64_t together) {
     const int64_t whole = depth > 0 ? items / multiprocessors * multiprocessors : 0, rest = (items - whole) * depth;
     if (whole > 0 && rest == 0) return {multiprocessors, whole, 0};
@@ -181,13 +182,13 @@ Shares equal_shares(int64_t items, int64_t depth, int64_t multiprocessors, int64
     return {whole > 0 ? multiprocessors : std::max<int64_t>(cuts(rest, share), 1), whole, share};
 }
 
-/// Items only, for as few CTAs as take no more of them.
+/// Shares of whole items only, for the fewest CTAs of which none then has more items.
 Shares whole_shares(int64_t items, int64_t multiprocessors) {
     return {cuts(items, cuts(items, multiprocessors)), items, 0};
 }
 
-/// Sets what CTAs take, such that the products and stores take the least clocks, and these. CTAs with whole items walk
-/// along D side by side, so that what they write of neighbouring rows meets in the L2 cache.
+/// Sets what CTAs take, such that products and stores take the least clocks, and sets these clocks. CTAs with whole
+/// items walk along D side by side, so that what they write of neighbouring rows meets in the L2 cache.
 void choose_shares(Config& config, const Problem& problem, const TapTables& tables, const GatheredClocks& of,
                    int64_t multiprocessors) {
     const int64_t items = item_count(problem, tables, config), depth = item_depth(tables, config);

@@ -15,7 +15,7 @@ struct GatheredInputCost {
     double swizzled_wait = 600;
     double halves_row = 1.59; ///< that warps rearrange, of 16-bit elements
     double floats_row = 1.58; ///< and of fp32
-    double apart = 0.75;      ///< factor of this where fp32 is taken apart into input planes; not fitted
+    double apart = 0.75;      ///< factor of this where fp32 is de-interleaved into input planes; not fitted
     double more_warps = 0.52; ///< factor of these with six warps instead of two
     double wait = 910;
     double two_stages_wait = 980;     ///< warps that rearrange wait for those that multiply
@@ -28,7 +28,7 @@ struct GatheredProductCost {
     double column = 0.425; ///< of a column,
     double product = 1.8;  ///< and of a product beside
     double stage = 155;
-    double group = 44;         ///< of a group of taps
+    double group = 44;         ///< of a tap group
     double latency = 615;      ///< until weights come,
     double busy_latency = 680; ///< and more where rows of odd length keep the L2 cache busy
     double weight_byte = 0.0386;

@@ -79,8 +79,8 @@ int64_t pitch_of(const Config& config, const Problem& problem, const TapTables& 
     return std::max({tables.q_count[2], end, std::min(columns, end) - left});
 }
 
-/// Where a vector of two voxels is 4 bytes, lanes exchange theirs if rows are multiples of four, or the tile is one
-/// long row.
+/// Has lanes exchange their vectors of two voxels for vectors of four, where two voxels are 4 bytes and rows are
+/// multiples of four, or the tile is one long row.
 void set_vectors(Config& config, const Problem& problem) {
     const Extents out = out_extents(problem);
     const TileShape& tile = config.tile;
@@ -257,8 +257,8 @@ void each_gathered_config(const Problem& problem, const TapTables& tables, const
     config.sizes = sizes;
     config.input.source = choose_source(problem, config.engine);
     config.store.way = choose_store(problem, sizes);
-    // The rows of channel planes are taken apart by constants; ranges are not.
-    if (config.any_size() && config.input.takes_apart(problem)) config.input.source = Source::global;
+    // Rows of channel planes are de-interleaved by constant distances, ranges are not.
+    if (config.any_size() && config.input.scatters_elements(problem)) config.input.source = Source::global;
     config.tile.slices = 1;
     config.tile.channels = 64;
     config.products.warpgroups = kConsumers; // which alternate

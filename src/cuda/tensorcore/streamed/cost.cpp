@@ -34,7 +34,7 @@ InputCost input_cost(const Config& config, const Problem& problem, const Streame
                      : whole               ? model.input.tf32_planes
                                            : model.input.tf32_rows;
     if (whole) cost.raw_row = 0;
-    if (!is_16_bit(problem) && config.input.takes_apart(problem)) cost.core_row *= model.input.apart;
+    if (!is_16_bit(problem) && config.input.scatters_elements(problem)) cost.core_row *= model.input.apart;
     return cost;
 }
 

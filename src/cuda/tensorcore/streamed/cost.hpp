@@ -13,7 +13,7 @@ struct InputCost {
     double wait;     ///< of each stage
 };
 
-/// The same by what brings it.
+/// The cost of each way to bring it.
 struct StreamedInputCost {
     InputCost swizzled = {0.35, 0.15, 0, 60};
     InputCost global = {9, 0.15, 0, 450};
@@ -24,7 +24,7 @@ struct StreamedInputCost {
     InputCost split = {1.45, 0.54, 0.25, 155};
     InputCost tf32_rows = {1.3, 0.15, 1.5, 450};
     InputCost tf32_planes = {1, 0.15, 0, 250};
-    double apart = 0.75;      ///< factor of core_row where fp32 is taken apart into input planes; not fitted
+    double apart = 0.75;      ///< factor of core_row where fp32 is de-interleaved into input planes; not fitted
     double more_warps = 0.52; ///< factor of core_row with six warps instead of two
 };
 
@@ -36,7 +36,7 @@ struct ProductCost {
     double split = 0.95;          ///< factor where fp32 is split
     double mma = 1.8;             ///< factor for mma.sync
     double bytes_per_clock = 35;  ///< of copies
-    double group = 11;            ///< of a group of taps, where fp32 is not split
+    double group = 11;            ///< of a tap group, where fp32 is not split
     double group_step = 41;       ///< of its k steps
     double split_step = 56;       ///< the same where fp32 is split
     double buffer = 205;          ///< of waiting for weights, with one spare stage

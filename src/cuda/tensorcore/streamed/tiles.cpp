@@ -200,8 +200,8 @@ void each_streamed_config(const Problem& problem, const TapTables& tables, const
     config.sizes = sizes;
     config.input.source = choose_source(problem, engine);
     config.store.way = choose_store(problem);
-    // The rows of channel planes are taken apart by constants; ranges are not.
-    if (config.any_size() && config.input.takes_apart(problem)) config.input.source = Source::global;
+    // Rows of channel planes are de-interleaved by constant distances, ranges are not.
+    if (config.any_size() && config.input.scatters_elements(problem)) config.input.source = Source::global;
     config.tile.slices = 1;
     for (const int64_t warps : rearranging_warps(problem, config)) {
         config.input.warps = warps;

@@ -7,12 +7,12 @@ namespace ptx {
 
 // ---- Asynchronous copies by the computing threads ----
 
-/// Copies 16 bytes between addresses aligned to it, past L1.
+/// Copies 16 bytes between addresses aligned to 16, past L1.
 __device__ __forceinline__ void copy_async(uint32_t shared_dst, const void* src) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_dst), "l"(src) : "memory");
 }
 
-/// The same of the first `bytes` alone, and zeros behind them.
+/// Copies the first `bytes` of 16 bytes between addresses aligned to 16, past L1, and puts zeros behind them.
 __device__ __forceinline__ void copy_async_part(uint32_t shared_dst, const void* src, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_dst), "l"(src), "r"(bytes) : "memory");
 }

@@ -12,7 +12,7 @@ __device__ __forceinline__ void clear(float& value) {
 
 // ---- Tensor cores, one warp at a time ----
 
-/// Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
+/// Loads four 8x8 matrices of 16-bit elements. Lane i gives the address of row i % 8 of matrix i / 8.
 __device__ __forceinline__ void load_matrices(uint32_t (&matrices)[4], uint32_t shared_row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
@@ -20,7 +20,7 @@ __device__ __forceinline__ void load_matrices(uint32_t (&matrices)[4], uint32_t 
                  : "memory");
 }
 
-/// The same, each of them transposed.
+/// Loads four 8x8 matrices of 16-bit elements, each transposed. Lane i gives the address of row i % 8 of matrix i / 8.
 __device__ __forceinline__ void load_matrices_transposed(uint32_t (&matrices)[4], uint32_t shared_row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])

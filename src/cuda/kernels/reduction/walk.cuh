@@ -1,49 +1,43 @@
 #pragma once
 
-// What a CTA owns, and where the boxes of its tiles lie.
+// What a CTA owns, the order of its tiles, and where the boxes of a tile lie in their tensors.
 #include "reduction/constants.cuh"
 
 namespace {
 
-/// Channels of a group, the first tap of a block, and the tiles of a split.
+/// The work of a CTA: tiles of channels of a group, a block of taps, and the tiles of a split. Channels and taps are
+/// named by the first one.
 struct Item {
     int group, src_first, dst_first;
     int tap_d, tap_h, tap_w;
     int64_t split, first_tile, end_tile;
 
     __device__ __forceinline__ explicit Item(const ReductionArguments& args) {
-        int64_t rest = blockIdx.x;
-        const auto next = [&rest](int count) {
-            const int digit = static_cast<int>(rest % count);
-            rest /= count;
-            return digit;
-        };
-        dst_first = next(kDstTiles) * kTileDstChannels;
-        src_first = next(kSrcTiles) * kTileSrcChannels;
-        tap_w = next(kTapBlocksW) * kBlockTapsW;
-        tap_h = next(kTapBlocksH) * kBlockTapsH;
-        tap_d = next(kTapBlocksD) * kBlockTapsD;
-        group = next(kGroups);
-        split = rest;
+        CtaNumber number = {blockIdx.x};
+        dst_first = number.next(kDstTiles) * kTileDstChannels;
+        src_first = number.next(kSrcTiles) * kTileSrcChannels;
+        number.next_taps(tap_d, tap_h, tap_w);
+        group = number.next(kGroups);
+        split = number.rest;
         first_tile = args.all_tiles * split / args.splits;
         end_tile = args.all_tiles * (split + 1) / args.splits;
     }
 };
 
-/// Where the box of a tensor lies in it. Its first voxel may be outside.
+/// A box of voxels in its tensor, with the channels of the CTA. Its first voxel may lie outside of the tensor.
 template <typename Tensor>
-struct Place {
+struct TensorBox {
     static constexpr int kAllChannels = kGroups * Tensor::kChannels;
 
     const unsigned char* tensor;
     int64_t tensor_bytes;
     int64_t first; // the element at voxel 0 of the tile's first channel in this image
     int channels;  // of the tile that exist
-    int d, h, w;   // the first voxel
+    int d, h, w;   // the box's first voxel
     int extent_d, extent_h, extent_w;
 
-    __device__ __forceinline__ Place(const void* data, int64_t batch, const VoxelExtents& extents, int group,
-                                     int first_channel)
+    __device__ __forceinline__ TensorBox(const void* data, int64_t batch, const VoxelExtents& extents, int group,
+                                         int first_channel)
         : tensor(static_cast<const unsigned char*>(data)), tensor_bytes(0),
           first(group * Tensor::kChannels + first_channel),
           channels(min(Tensor::kChannels - first_channel, Tensor::kStaged.channels)), d(0), h(0), w(0),
@@ -56,14 +50,15 @@ struct Place {
     __device__ __forceinline__ int64_t volume() const { return int64_t{extent_d} * extent_h * extent_w; }
     __device__ __forceinline__ void go_to_image(int64_t image) { first += image * volume() * kAllChannels; }
 
-    /// A row and a voxel of the box, counted from the first ones of the tensor.
+    // Rows and voxels are named by their place in the box, at_d, at_h and at_w.
+    /// The number of a row, and of a voxel, of the box among all of the tensor's image.
     __device__ __forceinline__ int64_t row(int at_d, int at_h) const {
         return int64_t{d + at_d} * extent_h + (h + at_h);
     }
     __device__ __forceinline__ int64_t voxel(int at_d, int at_h, int at_w) const {
         return row(at_d, at_h) * extent_w + (w + at_w);
     }
-    // In channels_last_3d: elements of a row, and the first one of a column of the box in row 0.
+    // In channels_last_3d: elements of a row of the tensor, and the element at a column of the box in row 0 of it.
     __device__ __forceinline__ int64_t row_elements() const { return int64_t{extent_w} * kAllChannels; }
     __device__ __forceinline__ int64_t column_element(int at_w) const {
         return first + int64_t{w + at_w} * kAllChannels;
@@ -77,7 +72,7 @@ struct Place {
     }
 };
 
-/// Goes from tile to tile of a split. They are counted on, because a division of 64 bits takes a hundred instructions.
+/// The tile that a CTA has come to. It is counted on, because a division of 64 bits takes a hundred instructions.
 struct Walk {
     int64_t image;
     int d, h, w; // in tiles
@@ -102,10 +97,10 @@ struct Walk {
     }
 };
 
-/// Both boxes of a tile.
+/// A tile: a box of src, and the box of grad_dst that it meets through the block of taps.
 struct Tile {
-    Place<Src> src;
-    Place<Dst> dst;
+    TensorBox<Src> src;
+    TensorBox<Dst> dst;
 
     __device__ __forceinline__ Tile(const ReductionArguments& args, const Item& item, const Walk& walk)
         : src(args.src, args.batch, args.src_extents, item.group, item.src_first),
