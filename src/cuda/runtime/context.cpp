@@ -36,6 +36,14 @@ ContextScope::~ContextScope() {
     if (pushed_) driver().cuCtxPopCurrent(&previous);
 }
 
+UnrecordedScope::UnrecordedScope() : mode_(kCaptureModeRelaxed) {
+    check(driver().cuThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode");
+}
+
+UnrecordedScope::~UnrecordedScope() {
+    driver().cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
 bool is_capturing(Stream stream) {
     // The default stream cannot be captured, and asking it while another stream is would break that capture.
     if (stream == nullptr) return false;

@@ -68,6 +68,7 @@ Driver resolve(const SharedLibrary& library) {
     library.resolve("cuFuncSetAttribute", api.cuFuncSetAttribute);
     library.resolve("cuLaunchKernel", api.cuLaunchKernel);
     library.resolve("cuStreamIsCapturing", api.cuStreamIsCapturing);
+    library.resolve("cuThreadExchangeStreamCaptureMode", api.cuThreadExchangeStreamCaptureMode);
     library.resolve("cuMemsetD8Async", api.cuMemsetD8Async);
     library.resolve_if_present("cuTensorMapEncodeTiled", api.cuTensorMapEncodeTiled);
     return api;

@@ -36,6 +36,8 @@ FunctionPtr LoadedKernels::get(const std::shared_ptr<KernelSlot>& slot, Stream s
         const std::lock_guard<std::mutex> lock(slot->mutex);
         if (slot->function) return slot->function;
         if (!slot->failure.empty()) throw KernelFailure(slot->failure);
+        // A thread of load(), which compiles one kernel beside another, has none.
+        const ContextScope scope(primary_context(slot->device));
         if (is_capturing(stream)) {
             throw Error(
                 "kernel " + slot->request.entry + " of " + slot->request.file +
