@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "convert.hpp"
+#include "core/lasting.hpp"
 #include "executor.hpp"
 #include "kept.hpp"
 #include "plan_key.hpp"
@@ -16,13 +17,11 @@ namespace {
 
 /// The plan of the problem, made at the first call: making one takes as long as a small problem.
 std::shared_ptr<const Plan> prepared(const Problem& problem, Text epilogue = "") {
-    // Never destroyed: threads may still call while the process ends. One of 32768 taps
-    // holds two megabytes.
-    static auto& all = *new Kept<Plan>(256);
+    static Lasting<Kept<Plan>> all(256); // a plan of 32768 taps holds two megabytes
     const std::string key = plan_key(problem, epilogue, {"TCONV3D_IMPL", "TCONV3D_ISA"});
-    if (auto known = all.find(key)) return known;
+    if (auto known = all->find(key)) return known;
     auto made = std::make_shared<const Plan>(problem, parsed_epilogue(epilogue));
-    all.insert(key, made);
+    all->insert(key, made);
     return made;
 }
 

@@ -224,6 +224,20 @@ TEST(MadeUpGpuDeathTest, EveryThreadAndDeviceGetsTheContextThatItNeeds) {
     ON_A_MADE_UP_GPU(need_no_context_of_the_callers);
 }
 
+/// A thread that nobody joins may call while the process ends: what calls need is still there then.
+void call_while_the_process_ends() {
+    gpu(); // and its library's destructors come last
+    std::atexit([] {
+        for (const char* line : {kProblem, "n2 ci32 co32 8x8x8 k3 s2 p1 tf32 bwd_weight", "n2 ci3 co2 8x8x8 k3 f64"})
+            if (launched_on(0, Problem::parse(line)) == 0) std::_Exit(1);
+    });
+    launched_on(0, Problem::parse(kProblem));
+}
+
+TEST(MadeUpGpuDeathTest, ThreadsMayCallWhileTheProcessEnds) {
+    ON_A_MADE_UP_GPU(call_while_the_process_ends);
+}
+
 void try_the_next() {
     using Names = std::vector<std::string>;
     const Problem problem = Problem::parse(kProblem);

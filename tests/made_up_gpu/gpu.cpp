@@ -49,7 +49,7 @@ void* current_context() {
 }
 
 std::vector<std::unique_ptr<Module>>& modules() {
-    static std::vector<std::unique_ptr<Module>> all;
+    static auto& all = *new std::vector<std::unique_ptr<Module>>; // outlives all threads
     return all;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/lasting.hpp"
 #include "cuda/runtime/context.hpp"
 #include "tconv3d/error.hpp"
 
@@ -119,9 +120,8 @@ void LoadedKernels::put_back(const Removed& removed) {
 }
 
 LoadedKernels& loaded_kernels() {
-    // Never destroyed: threads may still call while the process ends.
-    static LoadedKernels& all = *new LoadedKernels(kMostLoaded);
-    return all;
+    static Lasting<LoadedKernels> all(kMostLoaded);
+    return *all;
 }
 
 } // namespace tconv3d::cuda
