@@ -1,5 +1,4 @@
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include "convert.hpp"
@@ -51,7 +50,7 @@ at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const Option
     arguments.operands = pointers(dense_operands);
     arguments.dst = dst.data_ptr();
     if (preactivation != nullptr && plan->epilogue().saved() == Saved::preactivation) {
-        *preactivation = at::empty_like(dst);
+        *preactivation = make(dst_sizes(problem), src, format(problem));
         arguments.preactivation = preactivation->data_ptr();
     }
     execute(*plan, arguments);
