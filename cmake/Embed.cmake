@@ -47,6 +47,8 @@ function(tconv3d_write_kernel_sources folder generated)
 
 #include <initializer_list>
 
+#include \"core/lasting.hpp\"
+
 namespace tconv3d::cuda {
 namespace {
 
@@ -59,9 +61,9 @@ std::string join(std::initializer_list<const char*> pieces) {
 } // namespace
 
 const std::vector<SourceFile>& kernel_sources() {
-    static const std::vector<SourceFile> sources = {
-${table}    };
-    return sources;
+    static const Lasting<std::vector<SourceFile>> sources(std::vector<SourceFile>{
+${table}    });
+    return *sources;
 }
 
 } // namespace tconv3d::cuda

@@ -1,8 +1,8 @@
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include "convert.hpp"
+#include "core/lasting.hpp"
 #include "executor.hpp"
 #include "kept.hpp"
 #include "plan_key.hpp"
@@ -16,13 +16,11 @@ namespace {
 
 /// The plan of the problem, made at the first call: making one takes as long as a small problem.
 std::shared_ptr<const Plan> prepared(const Problem& problem, Text epilogue = "") {
-    // Never destroyed: threads may still call while the process ends. One of 32768 taps
-    // holds two megabytes.
-    static auto& all = *new Kept<Plan>(256);
+    static Lasting<Kept<Plan>> all(256); // a plan of 32768 taps holds two megabytes
     const std::string key = plan_key(problem, epilogue, {"TCONV3D_IMPL", "TCONV3D_ISA"});
-    if (auto known = all.find(key)) return known;
+    if (auto known = all->find(key)) return known;
     auto made = std::make_shared<const Plan>(problem, parsed_epilogue(epilogue));
-    all.insert(key, made);
+    all->insert(key, made);
     return made;
 }
 
@@ -52,7 +50,7 @@ at::Tensor run_fwd(const at::Tensor& src, const at::Tensor& weight, const Option
     arguments.operands = pointers(dense_operands);
     arguments.dst = dst.data_ptr();
     if (preactivation != nullptr && plan->epilogue().saved() == Saved::preactivation) {
-        *preactivation = at::empty_like(dst);
+        *preactivation = make(dst_sizes(problem), src, format(problem));
         arguments.preactivation = preactivation->data_ptr();
     }
     execute(*plan, arguments);

@@ -1,6 +1,5 @@
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -110,7 +109,7 @@ struct FwdCall {
 at::Tensor planned_fwd(const cuda::Plan& plan, const FwdCall& call) {
     const auto& [problem, src, weight, bias, operands, preactivation] = call;
     const at::Tensor dst = make(dst_sizes(problem), src, format(problem));
-    if (preactivation != nullptr) *preactivation = at::empty_like(dst);
+    if (preactivation != nullptr) *preactivation = make(dst_sizes(problem), src, format(problem));
     if (problem.batch == 0) return dst;
 
     const at::Tensor dense_src = aligned(src.contiguous(format(problem)));

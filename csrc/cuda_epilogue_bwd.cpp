@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include "core/lasting.hpp"
 #include "cuda/epilogue_bwd/epilogue_bwd.hpp"
 #include "cuda_plans.hpp"
 #include "cuda_stream.hpp"
@@ -13,12 +14,11 @@ namespace {
 
 std::shared_ptr<const cuda::EpilogueBwd> prepared(const Problem& problem, const Epilogue& epilogue, Text text,
                                                   int device, bool with_bias) {
-    // Never destroyed: threads may still call while the process ends.
-    static auto& all = *new Kept<cuda::EpilogueBwd>(4096);
+    static Lasting<Kept<cuda::EpilogueBwd>> all(4096);
     const std::string key = cuda_plan_key(problem, text, device) + (with_bias ? '1' : '0');
-    if (auto known = all.find(key)) return known;
+    if (auto known = all->find(key)) return known;
     auto made = std::make_shared<const cuda::EpilogueBwd>(problem, epilogue, cuda::device(device), with_bias);
-    all.insert(key, made);
+    all->insert(key, made);
     return made;
 }
 

@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include "convert.hpp"
+#include "core/lasting.hpp"
 #include "cuda/runtime/jit.hpp"
 #include "kept.hpp"
 #include "plan_key.hpp"
@@ -16,9 +17,8 @@ namespace tconv3d::ops {
 namespace {
 
 Kept<CudaPlan>& plans() {
-    // Never destroyed: threads may still call while the process ends.
-    static auto& all = *new Kept<CudaPlan>(4096);
-    return all;
+    static Lasting<Kept<CudaPlan>> all(4096);
+    return *all;
 }
 
 bool is_forced() {
@@ -49,9 +49,9 @@ std::string cuda_plan_key(const Problem& problem, Text epilogue, int device) {
 
 void warn_once(const std::string& way, const std::string& message) {
     static std::mutex mutex;
-    static std::set<std::string>& told = *new std::set<std::string>;
+    static Lasting<std::set<std::string>> told;
     const std::lock_guard<std::mutex> lock(mutex);
-    if (told.insert(way).second) {
+    if (told->insert(way).second) {
         TORCH_WARN(message);
     }
 }

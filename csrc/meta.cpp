@@ -71,7 +71,7 @@ std::tuple<at::Tensor, at::Tensor> fwd_saved_meta(const at::Tensor& src, const a
                                                   at::TensorList operands) {
     at::Tensor dst = fwd_meta(src, weight, bias, geometry, epilogue, operands);
     const bool saves = Epilogue::parse({epilogue.data(), epilogue.size()}).saved() == Saved::preactivation;
-    return {dst, saves ? at::empty_like(dst) : nothing(src)};
+    return {dst, saves ? at::empty_like(dst, dst.options().memory_format(common_format(src, weight))) : nothing(src)};
 }
 
 at::Tensor bwd_data_meta(const at::Tensor& grad_dst, const at::Tensor& weight, const Geometry& geometry) {
@@ -105,9 +105,10 @@ EpilogueBwdResults epilogue_bwd_meta(const at::Tensor& grad_dst, const at::Tenso
     const at::MemoryFormat format = common_format(grad_dst, grad_dst);
     std::vector<at::Tensor> grad_operands;
     for (const at::Tensor& operand : operands) {
-        const bool residual = operand.dim() > 1;
+        const bool residual = operand.dim() > 1; // which broadcasts, and has a gradient of the size of grad_dst
+        const at::MemoryFormat operand_format = residual ? format : at::MemoryFormat::Contiguous;
         grad_operands.push_back(
-            at::empty_like(operand, operand.options().memory_format(residual ? format : at::MemoryFormat::Contiguous)));
+            at::empty_like(residual ? grad_dst : operand, grad_dst.options().memory_format(operand_format)));
     }
     const SymSizes channels = {grad_dst.sym_size(1)};
     return {at::empty_like(grad_dst, grad_dst.options().memory_format(format)), grad_operands,

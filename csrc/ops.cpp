@@ -1,4 +1,5 @@
 #include "ops.hpp"
+#include "core/lasting.hpp"
 #include "text.hpp"
 
 #include <cctype>
@@ -72,11 +73,14 @@ Geometry Geometry::unpacked(at::IntArrayRef packed) {
 }
 
 std::string in_pytorch_words(const std::string& message) {
-    static const std::map<std::string, std::string> kWords = {
-        {"src", "input"},           {"src_channels", "input channels"},
-        {"dst", "output"},          {"dst_channels", "output channels"},
-        {"grad_src", "grad_input"}, {"grad_dst", "grad_output"},
-    };
+    static const Lasting<std::map<std::string, std::string>> kWords(std::map<std::string, std::string>{
+        {"src", "input"},
+        {"src_channels", "input channels"},
+        {"dst", "output"},
+        {"dst_channels", "output channels"},
+        {"grad_src", "grad_input"},
+        {"grad_dst", "grad_output"},
+    });
     const auto is_letter = [](char c) { return c == '_' || std::isalpha(static_cast<unsigned char>(c)) != 0; };
     std::string translated;
     for (size_t begin = 0; begin < message.size();) {
@@ -84,8 +88,8 @@ std::string in_pytorch_words(const std::string& message) {
         while (end < message.size() && is_letter(message[end])) ++end;
         if (end == begin) end = begin + 1;
         const std::string word = message.substr(begin, end - begin);
-        const auto found = kWords.find(word);
-        translated += found == kWords.end() ? word : found->second;
+        const auto found = (*kWords).find(word);
+        translated += found == (*kWords).end() ? word : found->second;
         begin = end;
     }
     return translated;

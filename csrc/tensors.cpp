@@ -50,7 +50,8 @@ EpilogueBwdTensors::EpilogueBwdTensors(const Problem& problem, const Epilogue& e
     }
     for (at::Tensor& operand : operands_) {
         operand = aligned(operand, alignment);
-        grad_operands_.push_back(at::empty_like(operand));
+        grad_operands_.push_back(operand.dim() == 1 ? at::empty_like(operand)
+                                                    : make(dst_sizes(problem), grad_dst, format(problem)));
         pointers_.grad_operands.push_back(grad_operands_.back().data_ptr());
     }
     pointers_.grad_dst = grad_dst_.data_ptr();

@@ -1,17 +1,18 @@
 #include "cpu/columns.hpp"
 #include "cpu/planes.hpp"
 #include "implementation.hpp"
+#include "lasting.hpp"
 #include "reference/reference.hpp"
 
 namespace tconv3d {
 
 const std::vector<Implementation>& implementation_list() {
-    static const std::vector<Implementation> list = {
+    static const Lasting<std::vector<Implementation>> list(std::vector<Implementation>{
         {"planes", cpu::answer_planes},
         {"columns", cpu::answer_columns},
         {"reference", answer_reference},
-    };
-    return list;
+    });
+    return *list;
 }
 
 std::vector<std::string> implementations() {

@@ -92,5 +92,13 @@ TEST_F(TensorCoreCompile, StreamedTakesTheProblemFile) {
                            (engine == Engine::wgmma ? 19 : 23) * sampled_every());
 }
 
+/// Where four warps more rearrange, a thread begins with 128 registers, which the columns of a product may not exceed.
+TEST_F(TensorCoreCompile, ManyTapsAlongDepthHaveTheirRegisters) {
+    expect_compiles(Problem::parse("n8 ci240 co432 31x31x31 k14x1x5 s1x1x5 p0x1x0 f16 bwd_data"), Engine::wgmma,
+                    Form::streamed, false);
+    expect_compiles(Problem::parse("n2 ci64 co64 31x31x31 k13x1x3 s1x1x2 p0x0x1 tf32 bwd_data"), Engine::wgmma,
+                    Form::streamed, true);
+}
+
 } // namespace
 } // namespace tconv3d::cuda::tensorcore

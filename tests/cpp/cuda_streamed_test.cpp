@@ -177,6 +177,12 @@ TEST(StreamedConfig, RejectionsNameTheValues) {
         reason("ci8 co8 1x1x400000001 k3 s3 p0x0x600000000 tf32 bwd_data", kHopper).find("fewer than 2^30 voxels"),
         std::string::npos);
     EXPECT_NE(reason("ci8 co8 4x4x8 k3 tf32 bwd_weight", kHopper).find("got bwd_weight"), std::string::npos);
+    EXPECT_NE(
+        reason("n8 ci128 co128 100000000x1x1 k3x1x1 g16 bf16", kHopper).find("2^30 slices that CTAs share, got 1280"),
+        std::string::npos);
+    EXPECT_EQ(reason("n8 ci128 co128 5000000x1x1 k3x1x1 g16 bf16", kHopper), "");
+    EXPECT_NE(reason("ci16 co4194304 2x2x2 k8 bf16", kHopper).find("2^31 weights of an input channel, got 2147483648"),
+              std::string::npos);
     EXPECT_EQ(mma_reason("ci8 co8 4x4x8 k3 tf32", kAmpere), "");
     Device turing = kAmpere;
     turing.sm = 75;

@@ -161,6 +161,27 @@ TEST_F(Compile, ShowsTheErrorsAndWhereTheSourceLies) {
     EXPECT_TRUE(contains(message_of([] { compile_for(80, {"absent.cuh", "", "k", 0}); }), "'absent.cuh'"));
 }
 
+/// A kernel whose threads have 128 registers and one instruction that takes 128 for its sums alone.
+std::string kernel_of_a_large_instruction() {
+    std::string sums, operands;
+    for (int i = 0; i < 128; ++i) {
+        const std::string number = std::to_string(i);
+        sums += (i > 0 ? ", %" : "%") + number;
+        operands += (i > 0 ? ", \"+f\"(a[" : "\"+f\"(a[") + number + "])";
+    }
+    return "extern \"C\" __global__ void __launch_bounds__(512) large(float* out, uint64_t columns) {\n"
+           "    float a[128] = {};\n"
+           "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" +
+           sums + "}, %128, %128, 1, 1, 1, 0, 0;\" : " + operands +
+           " : \"l\"(columns));\n    for (int i = 0; i < 128; ++i) out[i] = a[i];\n}\n";
+}
+
+TEST_F(Compile, ShowsWhatTheAssemblerRefuses) {
+    const std::string message =
+        message_of([] { compile_for(90, request_for(kernel_of_a_large_instruction(), "large")); });
+    EXPECT_TRUE(contains(message, "Insufficient registers (128)")) << message;
+}
+
 TEST_F(Compile, TakesTheCubinFromTheCacheTheSecondTime) {
     const ScratchFolder scratch;
     Cache cache({scratch / "cache", ""});

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cuda/epilogue_bwd/epilogue_bwd.hpp"
+#include "cuda/runtime/context.hpp"
 #include "cuda/runtime/loaded_kernels.hpp"
 #include "cuda/runtime/shared_library.hpp"
 #include "cuda/select/family.hpp"
@@ -104,6 +105,20 @@ TEST(MadeUpGpuDeathTest, NothingIsUnloadedUnlessTheDeviceIsDone) {
     ON_A_MADE_UP_GPU(unload_nothing_while_work_is_under_way);
 }
 
+void load_while_another_thread_captures() {
+    LoadedKernels kernels(4);
+    gpu().captures_elsewhere = true;
+    start(kernels.get(kernels.slot(device(0), kernel(0)), kStream));
+    EXPECT_EQ(count(gpu().launched, 0), 1);
+    int mode = kCaptureModeRelaxed;
+    driver().cuThreadExchangeStreamCaptureMode(&mode);
+    EXPECT_EQ(mode, 0) << "the thread has its mode again";
+}
+
+TEST(MadeUpGpuDeathTest, KernelsAreLoadedWhileAnotherThreadCaptures) {
+    ON_A_MADE_UP_GPU(load_while_another_thread_captures);
+}
+
 /// What get() throws: "failure" of the kernel, "error", or nothing.
 std::string thrown(LoadedKernels& kernels, int number) {
     try {
@@ -176,6 +191,51 @@ std::vector<std::string> tried(const Problem& problem) {
         names.emplace_back();
     }
     return names;
+}
+
+/// Executes the first plan for the problem on the device; the number of kernels that were launched.
+size_t launched_on(int ordinal, const Problem& problem) {
+    alignas(256) static unsigned char memory[256];
+    const size_t before = gpu().launched.size();
+    Arguments arguments;
+    arguments.src = arguments.weight = arguments.grad_dst = memory;
+    arguments.dst = arguments.grad_src = arguments.grad_weight = memory;
+    Plan(problem, {}, ordinal).execute(arguments, kStream, memory);
+    return gpu().launched.size() - before;
+}
+
+/// As a C++ program's thread, or one that compiles a second kernel beside the first.
+void need_no_context_of_the_callers() {
+    gpu().devices = 2;
+    for (const char* line : {"n2 ci32 co32 8x8x8 k3 s2 p1 tf32", "n2 ci32 co32 8x8x8 k3 s2 p1 tf32 bwd_data",
+                             "n2 ci32 co32 8x8x8 k3 s2 p1 bf16 bwd_weight", "n2 ci3 co2 8x8x8 k3 f64"})
+        for (const int ordinal : {0, 1}) EXPECT_GE(launched_on(ordinal, Problem::parse(line)), 1U) << line;
+    Context current = nullptr;
+    driver().cuCtxGetCurrent(&current);
+    EXPECT_EQ(current, nullptr);
+
+    driver().cuCtxPushCurrent(primary_context(device(0)));
+    EXPECT_EQ(launched_on(1, Problem::parse(kProblem)), 2U) << "packed weights, and the products";
+    driver().cuCtxGetCurrent(&current);
+    EXPECT_EQ(current, primary_context(device(0)));
+}
+
+TEST(MadeUpGpuDeathTest, EveryThreadAndDeviceGetsTheContextThatItNeeds) {
+    ON_A_MADE_UP_GPU(need_no_context_of_the_callers);
+}
+
+/// A thread that nobody joins may call while the process ends: what calls need is still there then.
+void call_while_the_process_ends() {
+    gpu(); // and its library's destructors come last
+    std::atexit([] {
+        for (const char* line : {kProblem, "n2 ci32 co32 8x8x8 k3 s2 p1 tf32 bwd_weight", "n2 ci3 co2 8x8x8 k3 f64"})
+            if (launched_on(0, Problem::parse(line)) == 0) std::_Exit(1);
+    });
+    launched_on(0, Problem::parse(kProblem));
+}
+
+TEST(MadeUpGpuDeathTest, ThreadsMayCallWhileTheProcessEnds) {
+    ON_A_MADE_UP_GPU(call_while_the_process_ends);
 }
 
 void try_the_next() {

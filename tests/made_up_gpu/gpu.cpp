@@ -2,29 +2,54 @@
 
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace {
 
 using tconv3d::testing::MadeUpGpu;
 
+constexpr int kMostDevices = 8;
+constexpr int kInvalidContext = 201, kCaptureUnsupported = 900;
+constexpr int kRelaxed = 2;
+
 MadeUpGpu gpu;
 std::mutex mutex;
-int the_context;
-void* current = nullptr;
+int contexts[kMostDevices]; // a device's primary context is the address of its number
+
+/// What a driver has as thread_local, which the leak checker takes amiss in a library that is opened at run time.
+struct Thread {
+    std::vector<void*> contexts; ///< the last one is current
+    int capture_mode = 0;
+};
+
+Thread& this_thread() {
+    static auto& all = *new std::map<std::thread::id, Thread>; // outlives all threads
+    const std::lock_guard<std::mutex> lock(mutex);
+    return all[std::this_thread::get_id()];
+}
 
 struct Program {
     std::string source;
 };
 
-/// A module is its own function.
+/// A module is its own function, of the context that it was loaded in.
 struct Module {
     std::string source;
+    void* context;
 };
 
+void* current_context() {
+    const Thread& thread = this_thread();
+    return thread.contexts.empty() ? nullptr : thread.contexts.back();
+}
+
 std::vector<std::unique_ptr<Module>>& modules() {
-    static std::vector<std::unique_ptr<Module>> all;
+    static auto& all = *new std::vector<std::unique_ptr<Module>>; // outlives all threads
     return all;
 }
 
@@ -58,7 +83,7 @@ int cuGetErrorString(int, const char** meaning) {
     return 0;
 }
 int cuDeviceGetCount(int* count) {
-    *count = 1;
+    *count = gpu.devices;
     return 0;
 }
 int cuDeviceGet(int* device, int ordinal) {
@@ -85,36 +110,41 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
         return 0;
     }
 }
-int cuDevicePrimaryCtxRetain(void** context, int) {
-    *context = &the_context;
+int cuDevicePrimaryCtxRetain(void** context, int device) {
+    *context = &contexts[device];
     return 0;
 }
 int cuCtxGetCurrent(void** context) {
-    *context = current;
+    *context = current_context();
     return 0;
 }
 int cuCtxPushCurrent_v2(void* context) {
-    current = context;
+    this_thread().contexts.push_back(context);
     return 0;
 }
 int cuCtxPopCurrent_v2(void** context) {
-    *context = current;
-    current = nullptr;
+    *context = current_context();
+    if (*context == nullptr) return kInvalidContext;
+    this_thread().contexts.pop_back();
     return 0;
 }
 int cuCtxSynchronize() {
-    return gpu.synchronize_result;
+    return current_context() == nullptr ? kInvalidContext : gpu.synchronize_result;
 }
 int cuModuleLoadData(void** module, const void* image) {
+    void* const context = current_context();
+    if (context == nullptr) return kInvalidContext;
+    if (gpu.captures_elsewhere && this_thread().capture_mode != kRelaxed) return kCaptureUnsupported;
     const std::lock_guard<std::mutex> lock(mutex);
     const std::string source = static_cast<const char*>(image);
     if (is_refused(gpu.not_loaded, source)) return gpu.load_result;
-    modules().push_back(std::make_unique<Module>(Module{source}));
+    modules().push_back(std::make_unique<Module>(Module{source, context}));
     *module = modules().back().get();
     gpu.loaded.push_back(source);
     return 0;
 }
 int cuModuleUnload(void* module) {
+    if (current_context() != static_cast<Module*>(module)->context) return kInvalidContext;
     const std::lock_guard<std::mutex> lock(mutex);
     gpu.unloaded.push_back(static_cast<Module*>(module)->source);
     return 0;
@@ -132,6 +162,7 @@ int cuFuncSetAttribute(void*, int, int) {
 }
 int cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
                    void**) {
+    if (current_context() != static_cast<Module*>(function)->context) return kInvalidContext;
     const std::lock_guard<std::mutex> lock(mutex);
     const std::string& source = static_cast<Module*>(function)->source;
     if (is_refused(gpu.not_launched, source)) return gpu.launch_result;
@@ -142,7 +173,12 @@ int cuLaunchKernelEx(const void*, void* function, void** arguments, void** extra
     return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, extra);
 }
 int cuStreamIsCapturing(void*, int* status) {
+    if (current_context() == nullptr) return kInvalidContext;
     *status = gpu.captures ? 1 : 0;
+    return 0;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+    std::swap(*mode, this_thread().capture_mode);
     return 0;
 }
 int cuMemsetD8Async(uint64_t, unsigned char, size_t, void*) {
@@ -150,7 +186,7 @@ int cuMemsetD8Async(uint64_t, unsigned char, size_t, void*) {
 }
 int cuTensorMapEncodeTiled(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
                            const uint32_t*, int, int, int, int) {
-    return 0;
+    return current_context() == nullptr ? kInvalidContext : 0;
 }
 
 // ---- NVRTC ----

@@ -72,6 +72,25 @@ def test_opcheck_epilogue_bwd(epilogue: str) -> None:
     opcheck(OPS.epilogue_bwd, tensor(DST, False), tensor(DST, False), epilogue, operands)
 
 
+@pytest.mark.parametrize("batch, channels", [(2, 1), (0, 3), (2, 3)])
+def test_known_strides_are_those_of_the_results(batch: int, channels: int) -> None:
+    """With one channel or no image a tensor is in both formats, and its strides say which one is meant."""
+    src = torch.randn(batch, 4, 3, 4, 5).contiguous(memory_format=torch.channels_last_3d)
+    weight, values = torch.randn(4, channels, 2, 2, 2), torch.randn(channels)
+    skip = torch.randn(batch, channels, 1, 5, 1)
+    text, sizes = "channel_mul gelu residual_add", ([1] * 3, [0] * 3, [0] * 3, 1, [1] * 3)
+
+    def results(src: Tensor, weight: Tensor, values: Tensor, skip: Tensor) -> list[Tensor]:
+        dst, saved = OPS.fwd_saved(src, weight, None, *sizes, text, [values, skip])
+        grad, (grad_values, grad_skip), grad_bias = OPS.epilogue_bwd.operands(dst, saved, text, [values, skip], True)
+        return [dst, saved, grad, grad_values, grad_skip, grad_bias]
+
+    arguments = (src, weight, values, skip)
+    known = results(*(torch.empty_strided(each.shape, each.stride(), device="meta") for each in arguments))
+    for ours, meta in zip(results(*arguments), known):
+        assert (ours.shape, ours.stride()) == (meta.shape, meta.stride())
+
+
 def gradients(model: Callable[[Tensor], Tensor], parameters: list[Tensor], src: Tensor) -> list[Tensor]:
     leaf = src.clone().requires_grad_()
     dst = model(leaf)

@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 
+#include "core/lasting.hpp"
 #include "tconv3d/error.hpp"
 
 namespace tconv3d::cuda {
@@ -202,8 +203,8 @@ CacheUsage Cache::usage() const {
 }
 
 Cache& disk_cache() {
-    static Cache cache(cache_folder());
-    return cache;
+    static Lasting<Cache> cache(cache_folder());
+    return *cache;
 }
 
 } // namespace tconv3d::cuda

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "core/lasting.hpp"
 #include "cuda/runtime/kernel_sources.hpp"
 #include "cuda/runtime/nvrtc.hpp"
 #include "tconv3d/error.hpp"
@@ -41,12 +42,12 @@ std::string source_text(const KernelRequest& request) {
 
 /// Any embedded file may be included by any other, so that a change of one gives every kernel a new key.
 const std::string& sources_digest() {
-    static const std::string digest = [] {
+    static const Lasting<std::string> digest([] {
         std::string all;
         for (const SourceFile& source : kernel_sources()) all += source.name + '\0' + source.text + '\0';
         return hexadecimal(sha256(all));
-    }();
-    return digest;
+    }());
+    return *digest;
 }
 
 /// Everything that decides the cubin. The entry does not: one cubin holds all kernels of its source.

@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "core/lasting.hpp"
+
 namespace tconv3d::cuda {
 namespace {
 
@@ -16,9 +18,9 @@ Context current_context() {
 
 Context primary_context(const Device& device) {
     static std::mutex mutex;
-    static std::map<int, Context> contexts;
+    static Lasting<std::map<int, Context>> contexts;
     const std::lock_guard<std::mutex> lock(mutex);
-    Context& context = contexts[device.ordinal];
+    Context& context = (*contexts)[device.ordinal];
     if (context == nullptr) {
         DeviceHandle handle = 0;
         check(driver().cuDeviceGet(&handle, device.ordinal), "cuDeviceGet");
@@ -34,6 +36,14 @@ ContextScope::ContextScope(Context context) : pushed_(current_context() != conte
 ContextScope::~ContextScope() {
     Context previous = nullptr;
     if (pushed_) driver().cuCtxPopCurrent(&previous);
+}
+
+UnrecordedScope::UnrecordedScope() : mode_(kCaptureModeRelaxed) {
+    check(driver().cuThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode");
+}
+
+UnrecordedScope::~UnrecordedScope() {
+    driver().cuThreadExchangeStreamCaptureMode(&mode_);
 }
 
 bool is_capturing(Stream stream) {

@@ -19,6 +19,19 @@ private:
     bool pushed_;
 };
 
+/// Lets the thread do for a scope what a graph does not record, such as loading a module. While another thread captures
+/// a graph the driver would refuse it, and that capture would fail.
+class UnrecordedScope {
+public:
+    UnrecordedScope();
+    ~UnrecordedScope();
+    UnrecordedScope(const UnrecordedScope&) = delete;
+    UnrecordedScope& operator=(const UnrecordedScope&) = delete;
+
+private:
+    int mode_; ///< the thread's, to be given back
+};
+
 /// Whether work on the stream is being recorded into a graph.
 bool is_capturing(Stream stream);
 

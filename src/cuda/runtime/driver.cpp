@@ -6,6 +6,7 @@
 #include <iterator>
 #include <vector>
 
+#include "core/lasting.hpp"
 #include "cuda/runtime/shared_library.hpp"
 #include "tconv3d/error.hpp"
 
@@ -68,6 +69,7 @@ Driver resolve(const SharedLibrary& library) {
     library.resolve("cuFuncSetAttribute", api.cuFuncSetAttribute);
     library.resolve("cuLaunchKernel", api.cuLaunchKernel);
     library.resolve("cuStreamIsCapturing", api.cuStreamIsCapturing);
+    library.resolve("cuThreadExchangeStreamCaptureMode", api.cuThreadExchangeStreamCaptureMode);
     library.resolve("cuMemsetD8Async", api.cuMemsetD8Async);
     library.resolve_if_present("cuTensorMapEncodeTiled", api.cuTensorMapEncodeTiled);
     return api;
@@ -95,16 +97,18 @@ Device describe(int ordinal) {
     return device;
 }
 
+std::vector<Device> find_devices() {
+    int count = 0;
+    check(driver().cuDeviceGetCount(&count), "cuDeviceGetCount");
+    std::vector<Device> found;
+    found.reserve(static_cast<size_t>(count));
+    for (int ordinal = 0; ordinal < count; ++ordinal) found.push_back(describe(ordinal));
+    return found;
+}
+
 const std::vector<Device>& devices() {
-    static const std::vector<Device> all = [] {
-        int count = 0;
-        check(driver().cuDeviceGetCount(&count), "cuDeviceGetCount");
-        std::vector<Device> found;
-        found.reserve(static_cast<size_t>(count));
-        for (int ordinal = 0; ordinal < count; ++ordinal) found.push_back(describe(ordinal));
-        return found;
-    }();
-    return all;
+    static const Lasting<std::vector<Device>> all(find_devices());
+    return *all;
 }
 
 } // namespace

@@ -38,6 +38,9 @@ constexpr int kLaunchProgrammaticSerialization = 6;
 // CUstreamCaptureStatus
 constexpr int kCaptureNone = 0;
 
+// CUstreamCaptureMode
+constexpr int kCaptureModeRelaxed = 2;
+
 // CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill
 constexpr int kTensorMapFloat16 = 6;
 constexpr int kTensorMapFloat32 = 7;
@@ -106,6 +109,7 @@ struct Driver {
     /// Null in drivers older than CUDA 12.3, which cannot capture what it is called for.
     Result (*cuLaunchKernelEx)(const LaunchConfig* config, FunctionHandle function, void** arguments, void** extra);
     Result (*cuStreamIsCapturing)(Stream stream, int* status);
+    Result (*cuThreadExchangeStreamCaptureMode)(int* mode);
     Result (*cuMemsetD8Async)(DevicePointer dst, unsigned char value, size_t count, Stream stream);
 
     /// Null in drivers older than CUDA 12.0.

@@ -56,6 +56,7 @@ FunctionPtr load(const Device& device, const KernelRequest& request) {
     const auto function = std::make_shared<Function>();
     function->context = primary_context(device);
     const ContextScope scope(function->context);
+    const UnrecordedScope unrecorded;
     LoadedModule module(cubin);
     function->entry = request.entry;
     function->handle = module.function(request.entry);

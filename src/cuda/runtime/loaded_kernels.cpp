@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/lasting.hpp"
 #include "cuda/runtime/context.hpp"
 #include "tconv3d/error.hpp"
 
@@ -36,6 +37,8 @@ FunctionPtr LoadedKernels::get(const std::shared_ptr<KernelSlot>& slot, Stream s
         const std::lock_guard<std::mutex> lock(slot->mutex);
         if (slot->function) return slot->function;
         if (!slot->failure.empty()) throw KernelFailure(slot->failure);
+        // A thread of load(), which compiles one kernel beside another, has none.
+        const ContextScope scope(primary_context(slot->device));
         if (is_capturing(stream)) {
             throw Error(
                 "kernel " + slot->request.entry + " of " + slot->request.file +
@@ -117,9 +120,8 @@ void LoadedKernels::put_back(const Removed& removed) {
 }
 
 LoadedKernels& loaded_kernels() {
-    // Never destroyed: threads may still call while the process ends.
-    static LoadedKernels& all = *new LoadedKernels(kMostLoaded);
-    return all;
+    static Lasting<LoadedKernels> all(kMostLoaded);
+    return *all;
 }
 
 } // namespace tconv3d::cuda

@@ -77,7 +77,7 @@ private:
 /// From the first error on, a screenful.
 std::string first_errors(const std::string& log) {
     constexpr int kLines = 12;
-    const size_t error = log.find("error");
+    const size_t error = std::min(log.find("error"), log.find("fatal")); // as the compiler or the assembler says
     const size_t line_start = error == std::string::npos ? 0 : log.rfind('\n', error) + 1;
     std::string result;
     size_t begin = line_start;

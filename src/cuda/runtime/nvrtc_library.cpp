@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/lasting.hpp"
 #include "cuda/runtime/nvrtc.hpp"
 #include "cuda/runtime/shared_library.hpp"
 #include "tconv3d/error.hpp"
@@ -21,8 +22,8 @@ constexpr const char* kSonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrt
 
 std::mutex mutex;
 std::vector<std::string>& hinted_folders() {
-    static std::vector<std::string> folders;
-    return folders;
+    static Lasting<std::vector<std::string>> folders;
+    return *folders;
 }
 
 /// PyTorch's packages also hold libnvrtc-builtins, and old ones a hash in the name: libnvrtc-672ee683.so.11.2.
@@ -107,10 +108,10 @@ std::vector<std::string> nvrtc_candidates(const std::vector<std::string>& folder
 }
 
 const Nvrtc& nvrtc() {
-    static std::optional<Nvrtc> api;
+    static Lasting<std::optional<Nvrtc>> api;
     const std::lock_guard<std::mutex> lock(mutex);
-    if (!api) api = open_first(nvrtc_candidates(hinted_folders()));
-    return *api;
+    if (!*api) *api = open_first(nvrtc_candidates(hinted_folders()));
+    return **api;
 }
 
 void set_nvrtc_folders(std::vector<std::string> folders) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/lasting.hpp"
 #include "tconv3d/cuda_device.hpp"
 #include "tconv3d/error.hpp"
 
@@ -28,7 +29,7 @@ Model model(const char* name, const char* device, int sm, int multiprocessors, S
 
 /// Names as the driver gives them, under which `tune` remembers. The first of an architecture stands for it.
 const std::vector<Model>& models() {
-    static const std::vector<Model> all = {
+    static const Lasting<std::vector<Model>> all(std::vector<Model>{
         model("h200", "NVIDIA H200", 90, 132, kSm90, 60),
         model("h100", "NVIDIA H100 80GB HBM3", 90, 132, kSm90, 50),
         model("h100-pcie", "NVIDIA H100 PCIe", 90, 114, kSm90, 50),
@@ -44,8 +45,8 @@ const std::vector<Model>& models() {
         model("b200", "NVIDIA B200", 100, 148, kSm90, 126),
         model("rtx5090", "NVIDIA GeForce RTX 5090", 120, 170, kSm86, 96),
         model("t4", "Tesla T4", 75, 40, kSm75, 4),
-    };
-    return all;
+    });
+    return *all;
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 #include "cuda/tensorcore/families.hpp"
+#include "core/lasting.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
 #include "cuda/reduction/reduction.hpp"
@@ -8,7 +9,7 @@
 namespace tconv3d::cuda {
 
 const std::vector<Family>& families() {
-    static const std::vector<Family> list = {
+    static const Lasting<std::vector<Family>> list(std::vector<Family>{
         {"stream", tensorcore::answer_streamed}, //
         {"gather", tensorcore::answer_gathered}, //
         {"mma", tensorcore::answer_mma},         //
@@ -16,8 +17,8 @@ const std::vector<Family>& families() {
         {"reduce", answer_reduce},               //
         {"cells", answer_cells},                 //
         {"direct", answer_direct},
-    };
-    return list;
+    });
+    return *list;
 }
 
 std::vector<std::string> implementations() {

@@ -136,18 +136,29 @@ double overlapped(std::initializer_list<double> clocks) {
     return std::pow(sum, 1 / kModel.overlap);
 }
 
-double kernel_clocks(const Problem& problem, const Device& device, const SweepTile& tile) {
-    const int64_t items = cuts(sweep_items(problem, tile) * tile.splits, device.multiprocessors);
-    const int64_t slices = cuts(sweep_slices(problem, tile), tile.splits);
-    const int64_t depth = std::max<int64_t>(sweep_roles(problem, tile.moves_src).fixed[0], 1);
-    const double stored = as_double(tile.rows() * tile.fixed_channels) / 32 * 4;
-    return as_double(items) * (as_double(slices) * sweep_slice_clocks(problem, tile) +
-                               as_double(cuts(slices, depth)) * kModel.tile_clocks + stored + kModel.item_clocks);
-}
+/// What an estimate takes of a tile, however it is split: each is estimated with several splits.
+struct TileWork {
+    int64_t items, slices, depth;
+    double slice_clocks, stored;
 
-double estimate(const Problem& problem, const Device& device, const SweepTile& tile) {
-    const double second_pass = tile.splits > 1 ? kSplits.second_pass(problem, device, tile.splits) : 0;
-    return kSplits.products(problem, device, kernel_clocks(problem, device, tile)) + second_pass;
+    TileWork(const Problem& problem, const SweepTile& tile)
+        : items(sweep_items(problem, tile)), slices(sweep_slices(problem, tile)),
+          depth(std::max<int64_t>(sweep_roles(problem, tile.moves_src).fixed[0], 1)),
+          slice_clocks(sweep_slice_clocks(problem, tile)),
+          stored(as_double(tile.rows() * tile.fixed_channels) / 32 * 4) {}
+
+    /// Clocks of a multiprocessor.
+    double clocks(const Device& device, int64_t splits) const {
+        const int64_t split_slices = cuts(slices, splits);
+        return as_double(cuts(items * splits, device.multiprocessors)) *
+               (as_double(split_slices) * slice_clocks + as_double(cuts(split_slices, depth)) * kModel.tile_clocks +
+                stored + kModel.item_clocks);
+    }
+};
+
+double estimate(const Problem& problem, const Device& device, const TileWork& work, int64_t splits) {
+    const double second_pass = splits > 1 ? kSplits.second_pass(problem, device, splits) : 0;
+    return kSplits.products(problem, device, work.clocks(device, splits)) + second_pass;
 }
 
 } // namespace
@@ -169,10 +180,10 @@ double sweep_slice_clocks(const Problem& problem, const SweepTile& tile) {
 }
 
 void choose_sweep_splits(const Problem& problem, const Device& device, SweepTile& tile) {
-    const int64_t slices = sweep_slices(problem, tile);
-    const int64_t steps = slices * sweep_plane(problem, tile).steps();
-    set_best_splits(tile, split_counts(problem, device, {sweep_items(problem, tile), slices, steps}),
-                    [&](const SweepTile& split) { return estimate(problem, device, split); });
+    const TileWork work(problem, tile);
+    const int64_t steps = work.slices * sweep_plane(problem, tile).steps();
+    set_best_splits(tile, split_counts(problem, device, {work.items, work.slices, steps}),
+                    [&](const SweepTile& split) { return estimate(problem, device, work, split.splits); });
 }
 
 } // namespace tconv3d::cuda

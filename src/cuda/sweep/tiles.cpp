@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/cuts.hpp"
+#include "core/lasting.hpp"
 #include "cuda/reduction/candidates.hpp"
 #include "cuda/select/layer.hpp"
 #include "cuda/sweep/cost.hpp"
@@ -164,10 +165,10 @@ std::vector<SweepTile> find_layer_tiles(const Problem& problem, const Device& de
 } // namespace
 
 std::vector<SweepTile> any_size_sweep_tiles(const Problem& problem, const Device& device) {
-    static FoundLayers<std::vector<SweepTile>> found;
+    static Lasting<FoundLayers<std::vector<SweepTile>>> found;
     const std::string key = layer_key(problem, device, has_aligned_src(problem) ? "aligned" : "any");
     std::multimap<double, SweepTile> by_time;
-    for (SweepTile tile : found.get(key, [&] { return find_layer_tiles(problem, device); }))
+    for (SweepTile tile : found->get(key, [&] { return find_layer_tiles(problem, device); }))
         if (set_splits(problem, device, tile)) by_time.emplace(tile.microseconds, tile);
     return first_of(by_time, by_time.size());
 }

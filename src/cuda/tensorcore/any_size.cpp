@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/cuts.hpp"
+#include "core/lasting.hpp"
 #include "cuda/select/layer.hpp"
 #include "cuda/tensorcore/gathered/cost.hpp"
 #include "cuda/tensorcore/gathered/tiles.hpp"
@@ -183,10 +184,10 @@ std::vector<Indexed> find_layer_kernels(const Problem& problem, const Device& de
 }
 
 std::vector<Indexed> layer_kernels(const Problem& problem, const Device& device, Engine engine) {
-    static FoundLayers<std::vector<Indexed>> found;
+    static Lasting<FoundLayers<std::vector<Indexed>>> found;
     const std::string rows = name(choose_source(problem, engine));
     const std::string key = layer_key(problem, device, rows + (engine == Engine::mma ? " mma" : ""));
-    return found.get(key, [&] { return find_layer_kernels(problem, device, engine); });
+    return found->get(key, [&] { return find_layer_kernels(problem, device, engine); });
 }
 
 } // namespace

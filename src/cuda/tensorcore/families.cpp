@@ -22,6 +22,9 @@ std::string reject_extents(const Problem& problem) {
     constexpr int64_t kMostElements = int64_t{1} << 38;
     if (std::max({problem.src_elements(), problem.dst_elements(), problem.weight_elements()}) >= kMostElements)
         return "takes tensors of fewer than 2^38 elements, got " + problem.str();
+    const int64_t weights = problem.dst_channels_per_group() * problem.taps();
+    if (weights >= int64_t{1} << 31)
+        return "takes fewer than 2^31 weights of an input channel, got " + std::to_string(weights);
     constexpr int64_t kLimit = int64_t{1} << 30;
     if (out[1] * out[2] >= kLimit || out[0] >= kLimit || in[1] * in[2] >= kLimit || in[0] * problem.batch >= kLimit)
         return "takes slices of fewer than 2^30 voxels, got " + str(in) + " to " + str(out);
@@ -76,9 +79,15 @@ std::string reject_problem(const Problem& problem, Engine engine, Form form) {
     return reason;
 }
 
+/// Why CTAs cannot count their work in 32 bits; empty when they can.
 std::string reject_items(const Problem& problem, const Tiling& tiling) {
+    constexpr int64_t kLimit = int64_t{1} << 30;
     const int64_t items = item_count(problem, tiling.tables, tiling.config);
-    return items < int64_t{1} << 30 ? "" : "takes fewer than 2^30 work items, got " + std::to_string(items);
+    if (items >= kLimit) return "takes fewer than 2^30 work items, got " + std::to_string(items);
+    const int64_t depth = item_depth(tiling.tables, tiling.config);
+    if (depth >= kLimit) return "takes work items of fewer than 2^30 slices, got " + std::to_string(depth);
+    const int64_t shared = (items - tiling.config.schedule.whole_items) * depth;
+    return shared < kLimit ? "" : "takes fewer than 2^30 slices that CTAs share, got " + std::to_string(shared);
 }
 
 /// The best ones first. Where kernels for any size have a tile, only these count, in whichever form they are.
@@ -95,13 +104,15 @@ std::vector<Tiling> tilings_for(const Question& question, Engine engine, Form fo
 Answer answer(const Question& question, Engine engine, Form form) {
     std::string reason = reject_problem(question.problem, engine, form);
     if (!reason.empty()) return {std::move(reason), {}};
-    const std::vector<Tiling> tilings = tilings_for(question, engine, form);
+    std::vector<Tiling> tilings = tilings_for(question, engine, form);
     if (tilings.empty())
         return {question.any_size ? "the layer's kernels for any size are of another form, or none fits"
                                   : "no tile fits into shared memory and registers",
                 {}};
     reason = reject_items(question.problem, tilings.front());
     if (!reason.empty()) return {std::move(reason), {}};
+    const auto is_rejected = [&](const Tiling& tiling) { return !reject_items(question.problem, tiling).empty(); };
+    tilings.erase(std::remove_if(tilings.begin(), tilings.end(), is_rejected), tilings.end());
     Answer answer;
     for (const Tiling& tiling : tilings) {
         const double microseconds = tiling.config.schedule.microseconds();

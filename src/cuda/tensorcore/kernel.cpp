@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/direction.hpp"
+#include "cuda/runtime/context.hpp"
 #include "cuda/source/specializations.hpp"
 #include "cuda/tensorcore/pack.hpp"
 #include "cuda/tensorcore/source.hpp"
@@ -45,6 +46,8 @@ public:
 
     void execute(const Arguments& arguments, void* stream, void* workspace) const override {
         const bool own_weights = config().packs_own_weights();
+        const FunctionPtr products = kernels_.get(arguments, stream);
+        const ContextScope scope(products->context); // for the tensor map too
         if (!own_weights) pack(arguments, stream, workspace);
         TensorCoreArguments args = args_;
         args.weights = static_cast<const unsigned char*>(own_weights ? arguments.weight : workspace);
@@ -56,8 +59,8 @@ public:
         std::vector<const void*> output =
             output_argument(epilogue_, arguments, is_fwd(problem_) ? arguments.dst : arguments.grad_src);
         std::array<void*, 3> kernel_arguments = {&map, &args, static_cast<void*>(output.data())};
-        launch(*kernels_.get(arguments, stream), {config().schedule.ctas}, {config().threads()},
-               kernel_arguments.data(), stream, device_.sm >= 90 && !own_weights ? Start::beside : Start::after);
+        launch(*products, {config().schedule.ctas}, {config().threads()}, kernel_arguments.data(), stream,
+               device_.sm >= 90 && !own_weights ? Start::beside : Start::after);
     }
 
     bool takes_channels_last_weight() const override { return true; }

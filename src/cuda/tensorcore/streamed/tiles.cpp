@@ -171,9 +171,9 @@ void StreamedConfigs::consider_channels(Config config) const {
     for (const Ring& ring : tables_.depth.rings) slots += std::max<int64_t>(ring.length, 1);
     for (config.tile.channels = 8; config.tile.channels <= channels; config.tile.channels += 8) {
         config.products.columns = tables_.depth.slots * config.tile.channels;
-        // Half as many registers are operands of one instruction, of the 128 that 512 threads start with. Where shifts
-        // are no constants, descriptors for them are among the others.
-        const int64_t most = !config.has_rearrangers() ? kMostColumns : config.any_size() ? 192 : 224;
+        // Half as many registers are operands of one instruction, of the 128 that 512 threads start with: the assembler
+        // refuses 208 columns. Where shifts are no constants, descriptors for them need some too.
+        const int64_t most = !config.has_rearrangers() ? kMostColumns : config.any_size() ? 192 : 200;
         if (config.products.columns * tables_.plane.longest_product() > most) break;
         int64_t& m_tiles = config.products.m_tiles;
         for (m_tiles = 1; m_tiles <= kMostTiles; ++m_tiles) {
