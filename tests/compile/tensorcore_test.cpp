@@ -93,6 +93,13 @@ TEST_F(TensorCoreCompile, StreamedTakesTheProblemFile) {
 }
 
 /// Where four warps more rearrange, a thread begins with 128 registers, which the columns of a product may not exceed.
+/// Phases without taps store the same values for all channels, in branches that the compiler may leave divergent.
+TEST_F(TensorCoreCompile, PhasesWithoutTapsSerialiseNoProducts) {
+    for (const char* line : {"n1 ci128 co128 40x40x40 k1 s2 f16 ndhwc", "n1 ci128 co368 41x41x41 k2 s3 f16",
+                             "n1 ci64 co32 17x18x19 k1 s3 tf32", "n1 ci128 co128 40x40x40 k3 s4 bf16"})
+        expect_compiles(Problem::parse(line), Engine::wgmma, Form::streamed, true);
+}
+
 TEST_F(TensorCoreCompile, ManyTapsAlongDepthHaveTheirRegisters) {
     expect_compiles(Problem::parse("n8 ci240 co432 31x31x31 k14x1x5 s1x1x5 p0x1x0 f16 bwd_data"), Engine::wgmma,
                     Form::streamed, false);

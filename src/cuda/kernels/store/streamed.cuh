@@ -122,6 +122,16 @@ __device__ __forceinline__ void store_channels(const Accumulators& acc, const Te
 
 // ---- Slices ----
 
+/// Whether some outputs have no taps: all they have is a bias.
+constexpr bool has_phases_without_taps() {
+    for (const int accumulator : kPhaseAccumulator)
+        if (accumulator < 0) return true;
+    for (const int length : kRingLength)
+        if (length == 0) return true;
+    return false;
+}
+constexpr bool kHasPhasesWithoutTaps = has_phases_without_taps();
+
 /// Stores the finished output slice of one D phase. Slot -1 is a phase without taps, whose accumulators are zero.
 template <int Slot>
 __device__ __forceinline__ void store_slice(const Accumulators& acc, const TensorCoreArguments& args,
@@ -154,6 +164,9 @@ __device__ __forceinline__ void store_slice(const Accumulators& acc, const Tenso
             store_voxels<Slot>(acc, args, output, outputs.own, slice, column);
         }
     }
+    // Stores of the same values may become branches that lanes leave apart. Accumulators that are cleared there make the
+    // assembler serialise all products.
+    if constexpr (kHasPhasesWithoutTaps) __syncwarp();
 }
 
 /// The first D phase without taps; kDPhases where each has some.
