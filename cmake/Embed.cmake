@@ -13,24 +13,7 @@ function(tconv3d_embed_kernels target)
     target_sources(${target} PRIVATE ${generated})
 endfunction()
 
-# A raw string literal for each stretch of whole lines: compilers need not take literals of more than 64 KiB.
-function(tconv3d_literals text result)
-    set(most_bytes 16000)
-    set(literals "")
-    while(NOT text STREQUAL "")
-        string(SUBSTRING "${text}" 0 ${most_bytes} piece)
-        string(FIND "${piece}" "\n" last_newline REVERSE)
-        math(EXPR bytes "${last_newline} + 1")
-        string(SUBSTRING "${text}" 0 ${bytes} piece)
-        string(SUBSTRING "${text}" ${bytes} -1 text)
-        string(APPEND literals "\n            R\"kernel(${piece})kernel\"")
-        if(NOT text STREQUAL "")
-            string(APPEND literals ",")
-        endif()
-    endwhile()
-    set(${result} "${literals}" PARENT_SCOPE)
-endfunction()
-
+# Each file is one raw string literal, of which compilers need not take more than 64 KiB.
 function(tconv3d_write_kernel_sources folder generated)
     set(table "")
     file(GLOB_RECURSE kernels RELATIVE ${folder} ${folder}/*.cuh)
@@ -40,25 +23,17 @@ function(tconv3d_write_kernel_sources folder generated)
         if(NOT text MATCHES "\n$")
             message(FATAL_ERROR "${folder}/${name} must end with a newline")
         endif()
-        tconv3d_literals("${text}" literals)
-        string(APPEND table "        {\"${name}\", join({${literals}})},\n")
+        string(LENGTH "${text}" length)
+        if(length GREATER 60000)
+            message(FATAL_ERROR "${folder}/${name} has ${length} bytes, too many for a string literal: divide it")
+        endif()
+        string(APPEND table "        {\"${name}\", R\"kernel(${text})kernel\"},\n")
     endforeach()
     file(WRITE ${generated} "#include \"cuda/runtime/kernel_sources.hpp\"
-
-#include <initializer_list>
 
 #include \"core/lasting.hpp\"
 
 namespace tconv3d::cuda {
-namespace {
-
-std::string join(std::initializer_list<const char*> pieces) {
-    std::string text;
-    for (const char* piece : pieces) text += piece;
-    return text;
-}
-
-} // namespace
 
 const std::vector<SourceFile>& kernel_sources() {
     static const Lasting<std::vector<SourceFile>> sources(std::vector<SourceFile>{

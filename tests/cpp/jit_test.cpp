@@ -79,12 +79,9 @@ TEST(Nvrtc, IsLookedForInPyTorchsFoldersBeforeTheSystems) {
 
 TEST(KernelSources, AreEmbeddedWhole) {
     const std::vector<SourceFile>& sources = kernel_sources();
-    size_t longest = 0;
-    for (const SourceFile& source : sources) {
-        longest = std::max(longest, source.text.size());
+    EXPECT_GT(sources.size(), 50U);
+    for (const SourceFile& source : sources)
         EXPECT_TRUE(source.text == read_file(TCONV3D_KERNELS "/" + std::string(source.name))) << source.name;
-    }
-    EXPECT_GT(longest, 16000U) << "no file takes more than one literal";
 }
 
 /// The tests that compile. They need NVRTC, and neither a GPU nor a driver.

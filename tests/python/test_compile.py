@@ -72,7 +72,7 @@ def test_opcheck_epilogue_bwd(epilogue: str) -> None:
     opcheck(OPS.epilogue_bwd, tensor(DST, False), tensor(DST, False), epilogue, operands)
 
 
-@pytest.mark.parametrize("batch, channels", [(2, 1), (0, 3), (2, 3)])
+@pytest.mark.parametrize(("batch", "channels"), [(2, 1), (0, 3), (2, 3)])
 def test_known_strides_are_those_of_the_results(batch: int, channels: int) -> None:
     """With one channel or no image a tensor is in both formats, and its strides say which one is meant."""
     src = torch.randn(batch, 4, 3, 4, 5).contiguous(memory_format=torch.channels_last_3d)
