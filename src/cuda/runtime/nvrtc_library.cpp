@@ -108,10 +108,11 @@ std::vector<std::string> nvrtc_candidates(const std::vector<std::string>& folder
 }
 
 const Nvrtc& nvrtc() {
-    static Lasting<std::optional<Nvrtc>> api;
+    static Lasting<std::optional<Nvrtc>> opened;
     const std::lock_guard<std::mutex> lock(mutex);
-    if (!*api) *api = open_first(nvrtc_candidates(hinted_folders()));
-    return **api;
+    std::optional<Nvrtc>& api = *opened;
+    if (!api) api = open_first(nvrtc_candidates(hinted_folders()));
+    return *api;
 }
 
 void set_nvrtc_folders(std::vector<std::string> folders) {
