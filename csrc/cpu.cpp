@@ -16,7 +16,7 @@ namespace {
 
 /// The plan of the problem, made at the first call: making one takes as long as a small problem.
 std::shared_ptr<const Plan> prepared(const Problem& problem, Text epilogue = "") {
-    static Lasting<Kept<Plan>> all(256); // a plan of 32768 taps holds two megabytes
+    static Lasting<Kept<Plan>> all(256U); // a plan of 32768 taps holds two megabytes
     const std::string key = plan_key(problem, epilogue, {"TCONV3D_IMPL", "TCONV3D_ISA"});
     if (auto known = all->find(key)) return known;
     auto made = std::make_shared<const Plan>(problem, parsed_epilogue(epilogue));

@@ -14,7 +14,7 @@ namespace {
 
 std::shared_ptr<const cuda::EpilogueBwd> prepared(const Problem& problem, const Epilogue& epilogue, Text text,
                                                   int device, bool with_bias) {
-    static Lasting<Kept<cuda::EpilogueBwd>> all(4096);
+    static Lasting<Kept<cuda::EpilogueBwd>> all(4096U);
     const std::string key = cuda_plan_key(problem, text, device) + (with_bias ? '1' : '0');
     if (auto known = all->find(key)) return known;
     auto made = std::make_shared<const cuda::EpilogueBwd>(problem, epilogue, cuda::device(device), with_bias);

@@ -17,7 +17,7 @@ namespace tconv3d::ops {
 namespace {
 
 Kept<CudaPlan>& plans() {
-    static Lasting<Kept<CudaPlan>> all(4096);
+    static Lasting<Kept<CudaPlan>> all(4096U);
     return *all;
 }
 
