@@ -81,7 +81,7 @@ class Tail:
         put in the place of another does not ask, and one with hooks shows its own output to others."""
         if not self.places or (self.norm is not None and self.norm.training):
             return False
-        for parent, key, module, size, *_ in self.places:
+        for parent, key, module, size, _, _ in self.places:
             if parent._modules.get(key) is not module or len(module._modules) != size or has_hooks(module):
                 return False
         return True
@@ -94,8 +94,7 @@ class Tail:
         """Factor and summand of each channel, in the type and on the device of the convolution's weight, which
         nn.DataParallel copies without the norm."""
         norm = self.norm
-        if norm is None:
-            return []
+        assert norm is not None
         factor = torch.rsqrt(_running(norm.running_var) + norm.eps)
         if norm.weight is not None:
             factor = factor * norm.weight

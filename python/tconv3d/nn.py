@@ -183,7 +183,8 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         tail = self._tail
         if tail is not None and tail.applies():
             steps, text = (*steps, *tail.steps), f"{text} {tail.text}" if text else tail.text
-            tensors += tail.tensors(self.weight)
+            if tail.norm is not None:
+                tensors += tail.tensors(self.weight)
         return steps, text, tensors
 
     @property
