@@ -63,8 +63,8 @@ int64_t chunk_of(const Problem& problem, int64_t tile) {
     return std::min({in_channels(problem), kMostShared / bytes, short_chain});
 }
 
-/// Lanes side by side on neighbouring channels, or packs of them: fewer where the weights of all would not fit, as long
-/// as those of one voxel fill a sector.
+/// Lanes side by side on neighbouring channels, or packs of them. Where the weights of so many channels do not fit into
+/// shared memory there are fewer lanes, but so many that their channels of a voxel fill a sector.
 int64_t fitting_lanes(const Problem& problem, int64_t pack) {
     constexpr int64_t kSector = 32;
     int64_t lanes = channel_lanes(problem, all_out_channels(problem), pack);

@@ -19,8 +19,8 @@ namespace tconv3d::cuda::tensorcore {
 
 namespace {
 
-/// Kernels of a layer, at most: six. In NCDHW two of them are for rows that TMA takes, and four for all others, which
-/// are more of all sizes and of more kinds.
+/// Kernels of a layer, at most: six. In NCDHW two of them are for rows that TMA takes, and four for all others: most
+/// sizes have such rows, of more different kinds.
 size_t most_kernels(const Problem& problem, Source source) {
     if (!has_channel_planes(problem)) return 6;
     return source == Source::rows ? 2 : 4;

@@ -27,7 +27,8 @@ constexpr int kLoadChannels = kRowLoadBytes / kInputBytes;
 using LoadWord = typename Unsigned<kRowLoadBytes == 2 ? 2 : 4>::Type;
 using RowLoad = LoadWord[kRowLoadBytes / sizeof(LoadWord)];
 
-/// Rows that a lane has under way. Where producers have few registers, they are not enough for more.
+/// Rows that a lane asks for before it stores the first: fewer where a row takes eight loads, or where producers have
+/// few registers to hold them.
 constexpr int kRowsAtOnce = kRowLoads <= 4 && (!kWgmma || kProducerRegisters >= 80) ? 4 : 2;
 
 /// The channels of a row of a core matrix, of one voxel.

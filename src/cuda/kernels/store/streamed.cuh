@@ -164,8 +164,8 @@ __device__ __forceinline__ void store_slice(const Accumulators& acc, const Tenso
             store_voxels<Slot>(acc, args, output, outputs.own, slice, column);
         }
     }
-    // Stores of the same values may become branches that lanes leave apart. Accumulators that are cleared there make
-    // the assembler serialise all products.
+    // The compiler may turn stores of outputs without taps into branches that lanes leave at different times, and clear
+    // accumulators inside. The assembler would then serialise all products.
     if constexpr (kHasPhasesWithoutTaps) __syncwarp();
 }
 
