@@ -1,7 +1,6 @@
 // The swept form: NVRTC compiles what the baselines would get, without spills and with wgmmas side by side.
 #include "cuda/sweep/sweep.hpp"
-#include "made_up_devices.hpp"
-#include "nvrtc_test.hpp"
+#include "expect_registers.hpp"
 #include "problem_file.hpp"
 
 namespace tconv3d::cuda {
@@ -13,14 +12,7 @@ void expect_compiles(Problem problem) {
     problem.direction = Direction::bwd_weight;
     if (!answer_sweep({problem, {}, kHopper, 1}).accepts()) return;
     const SweepTile tile = best_sweep_tiles(problem, kHopper, 1).front();
-    const KernelRequest request = sweep_request(problem, tile);
-    const std::string where = problem.str() + ", " + tile.str();
-    const Compiled compiled = compile_for(kHopper.sm, request);
-    EXPECT_EQ(compiled.spill_bytes, 0) << where;
-    EXPECT_EQ(compiled.local_bytes, 0) << where << ": an array is not in registers";
-    EXPECT_LE(compiled.shared_bytes + request.dynamic_shared_bytes, kHopper.shared_memory_per_block) << where;
-    EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << where << "\n" << compiled.log;
-    EXPECT_EQ(compiled.log.find("serialized"), std::string::npos) << where << "\n" << compiled.log;
+    testing::expect_registers(sweep_request(problem, tile), problem.str() + ", " + tile.str());
 }
 
 class SweepCompile : public testing::NvrtcTest, public ::testing::WithParamInterface<size_t> {};

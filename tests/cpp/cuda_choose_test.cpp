@@ -1,6 +1,7 @@
 // Which implementation a problem gets on a GPU, without one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "cuda/select/family.hpp"
@@ -63,6 +64,20 @@ TEST(CudaChoice, CanBeForced) {
     EXPECT_STREQ(choice.family->name, "direct");
     ASSERT_EQ(choice.rejections.size(), families().size() - 1);
     for (const Rejection& rejection : choice.rejections) EXPECT_EQ(rejection.reason, "TCONV3D_CUDA_IMPL=direct");
+}
+
+/// What has not run on a GPU is neither taken nor tuned by itself.
+TEST(CudaChoice, TakesWhatHasNotRunOnlyWhereItIsForced) {
+    const char* const text = "n2 ci64 co64 16x16x16 k3 bf16 ndhwc bwd_weight";
+    const Choice unasked = choose_for(text);
+    const auto is_outer = [](const auto& each) { return each.implementation == "outer"; };
+    const auto found = std::find_if(unasked.rejections.begin(), unasked.rejections.end(), is_outer);
+    ASSERT_NE(found, unasked.rejections.end());
+    EXPECT_EQ(found->reason, "has not run on a GPU yet: only TCONV3D_CUDA_IMPL=outer takes it");
+    const std::vector<Candidate> all = candidates(Problem::parse(text), {}, made_up_device());
+    EXPECT_TRUE(std::none_of(all.begin(), all.end(), is_outer));
+    const ScopedEnvironment forced("TCONV3D_CUDA_IMPL", "outer");
+    EXPECT_EQ(name_for(text), "outer");
 }
 
 TEST(CudaChoice, ForcingAnUnknownOrUnableOneIsAnError) {

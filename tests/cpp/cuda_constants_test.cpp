@@ -11,6 +11,7 @@
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
 #include "cuda/epilogue_bwd/epilogue_bwd.hpp"
+#include "cuda/outer/outer.hpp"
 #include "cuda/reduction/reduction.hpp"
 #include "cuda/source/constants.hpp"
 #include "cuda/splits/add_splits.hpp"
@@ -77,6 +78,8 @@ std::set<std::string> printed_names() {
             add_names(names, request.prelude);
         add_names(names, sweep_request(problem, best_sweep_tiles(problem, kHopper, 1).front()).prelude);
     }
+    const Problem outer = testing::parse_bwd_weight("ci64 co16 4x4x8 k3 bf16 ndhwc");
+    add_names(names, outer_request(outer, best_outer_tiles(outer, kHopper, 1).front()).prelude);
     return names;
 }
 

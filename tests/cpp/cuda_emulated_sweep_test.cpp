@@ -116,7 +116,7 @@ using ToRun = testing::Tiled<SweepTile>;
 
 void expect_exact(const std::vector<ToRun>& cases) {
     const testing::Emulator emulator;
-    emulator.allow_all_again({"sweep", "reduction/grad_weight.cuh"});
+    emulator.allow_all_again({"sweep", "reduction/grad_weight.cuh", "reduction/tap_blocks.cuh"});
     testing::expect_exact(emulator, cases, case_source);
 }
 

@@ -61,7 +61,8 @@ void expect_exact(const Emulator& emulator, const std::vector<Tiled<Tile>>& case
                  tile.str() + "\\n\");\n";
     }
     emulator.write("cases.cpp", "#include \"direct.hpp\"\n#undef __shared__\n#define __shared__\n"
-                                "#include \"shared/reduction.cuh\"\n#include \"shared/sweep.cuh\"\n"
+                                "#include \"shared/reduction.cuh\"\n#include \"shared/outer.cuh\"\n"
+                                "#include \"shared/sweep.cuh\"\n"
                                 "using namespace tconv3d::cuda;\n" +
                                     sources + "int main() {\n    int wrong = 0;\n" + calls +
                                     "    return wrong == 0 ? 0 : 1;\n}\n");

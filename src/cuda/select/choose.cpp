@@ -76,8 +76,10 @@ struct Answered {
     double cost() const { return answer.candidates.front().microseconds; }
 };
 
-/// Why the family is not asked any more; empty when it is.
-std::string reject_failed(const Family& family, const std::vector<Rejection>& failed) {
+/// Why the family is not asked, or not any more; empty when it is.
+std::string reject_unasked(const Family& family, const std::vector<Rejection>& failed) {
+    if (family.only_forced)
+        return std::string("has not run on a GPU yet: only TCONV3D_CUDA_IMPL=") + family.name + " takes it";
     constexpr size_t kMostFailures = 2;
     for (const Rejection& each : failed)
         if (each.implementation == family.name) return "has failed: " + each.reason;
@@ -135,7 +137,7 @@ Choice choose(const Problem& problem, const Epilogue& epilogue, const Device& de
     for (const Family& family : families()) {
         // All candidates only where one of them was remembered: to list them takes longer than to find the best.
         const size_t most = tuned && tuned->implementation == family.name ? kMostCandidates : 1;
-        std::string reason = reject_failed(family, failed);
+        std::string reason = reject_unasked(family, failed);
         list.push_back({&family, reason.empty() ? family.answer({problem, epilogue, device, most, any_size})
                                                 : Answer{std::move(reason), {}}});
     }
@@ -154,6 +156,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Epilogue& epilog
     constexpr double kFactor = 1.5, kMicroseconds = 10;
     std::multimap<double, Answered> by_cost;
     for (const Family& family : families()) {
+        if (family.only_forced) continue;
         Answered answered{&family, family.answer({problem, epilogue, device, kMostCandidates})};
         if (answered.answer.accepts()) by_cost.emplace(answered.cost(), std::move(answered));
     }

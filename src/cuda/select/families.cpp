@@ -2,6 +2,7 @@
 #include "core/lasting.hpp"
 #include "cuda/cells/cells.hpp"
 #include "cuda/direct/direct.hpp"
+#include "cuda/outer/outer.hpp"
 #include "cuda/reduction/reduction.hpp"
 #include "cuda/select/family.hpp"
 #include "cuda/sweep/sweep.hpp"
@@ -14,6 +15,7 @@ const std::vector<Family>& families() {
         {"gather", tensorcore::answer_gathered}, //
         {"mma", tensorcore::answer_mma},         //
         {"sweep", answer_sweep},                 //
+        {"outer", answer_outer, true},           //
         {"reduce", answer_reduce},               //
         {"cells", answer_cells},                 //
         {"direct", answer_direct},

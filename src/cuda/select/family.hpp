@@ -25,6 +25,8 @@ struct Question {
 struct Family {
     const char* name;
     Answer (*answer)(const Question& question);
+    /// Whether only TCONV3D_CUDA_IMPL makes it answer: a family that has not run on a GPU yet.
+    bool only_forced = false;
 };
 
 /// The last one accepts every valid problem but the most extreme.

@@ -191,6 +191,21 @@ const std::vector<ConstantMeaning>& constant_meanings() {
         {"kIterationLines", "lines of a slice that an iteration of the consumers multiplies, unrolled"},
         {"kIterationGroups", "groups of its products: while one is multiplied, the rows of the next one are loaded"},
 
+        // ---- Outer form (outer.cuh) ----
+        {"kRowsAreDst",
+         "whether the rows of products are channels of grad_dst, else of src; the columns are the other's"},
+        {"kTileColumns", "channels of the other tensor that a CTA has: columns of its products"},
+        {"kWarpgroupTaps", "taps of a consumer warpgroup, each with a product of its own in every k step"},
+        {"kMetH", "rows of a staged plane of grad_dst"},
+        {"kMetW", "voxels of each of them"},
+        {"kTapBlocks", "blocks of taps: a CTA has one"},
+        {"kMostPlanes", "planes of grad_dst that a stage has room for"},
+        {"kBlockPlanes", "planes of each block"},
+        {"kPlaneFirstD", "the voxel of grad_dst with which each plane of each block begins, for voxel 0 of src"},
+        {"kTapNumber", "the number in the weight of each tap of each block, -1 for none"},
+        {"kTapPlane", "the plane of its block in which a tap finds what src meets"},
+        {"kTapVoxel", "the voxel of that plane that the first voxel of a box meets"},
+
         // ---- The epilogue's backward (epilogue_bwd.cuh) ----
         {"kReadsSaved", "whether dst or the preactivation was saved"},
         {"kSums",

@@ -37,28 +37,6 @@ private:
     int64_t items_;
 };
 
-/// Why 32-bit coordinates cannot serve the problem; empty when they can.
-std::string reject_extents(const Problem& problem) {
-    constexpr int64_t kMostElements = int64_t{1} << 38, kLimit = int64_t{1} << 26, kMostVoxels = int64_t{1} << 30;
-    const Extents dst = problem.dst();
-    if (std::max({problem.src_elements(), problem.dst_elements(), problem.weight_elements()}) >= kMostElements ||
-        problem.batch >= kLimit)
-        return "takes tensors of fewer than 2^38 elements and 2^26 images, got " + problem.str();
-    for (const Extents& extents : {problem.src, dst, problem.kernel, problem.padding, problem.stride, problem.dilation})
-        if (*std::max_element(extents.begin(), extents.end()) >= kLimit)
-            return "takes extents, padding, stride and dilation below 2^26, got " + problem.str();
-    if (std::max(problem.src_voxels(), problem.dst_voxels()) >= kMostVoxels)
-        return "takes volumes below 2^30 voxels, got " + problem.str();
-    if (std::max(problem.src_channels, problem.dst_channels) >= kLimit)
-        return "takes fewer than 2^26 channels, got " + std::to_string(problem.src_channels) + " and " +
-               std::to_string(problem.dst_channels);
-    constexpr int64_t kRowBytes = int64_t{1} << 32;
-    const int64_t row = std::max(problem.src[2] * problem.src_channels, dst[2] * problem.dst_channels);
-    if (problem.channels_last() && row * bytes_per_element(problem.dtype) >= kRowBytes)
-        return "takes rows of fewer than 2^32 bytes in ndhwc, got " + problem.str();
-    return "";
-}
-
 std::string reject(const Question& question) {
     const Problem& problem = question.problem;
     if (problem.direction != Direction::bwd_weight)
@@ -68,7 +46,7 @@ std::string reject(const Question& question) {
                std::to_string(question.device.sm % 10);
     if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
     if (reduction_parts(problem) == 2) return "takes fp32 as tf32 only, got fp32 in full";
-    return reject_extents(problem);
+    return reject_beyond_32_bits(problem);
 }
 
 /// The product of 64 rows with all columns of a tile, for a k step.
@@ -93,6 +71,27 @@ std::string product_source(const Problem& problem, const SweepTile& tile) {
 }
 
 } // namespace
+
+std::string reject_beyond_32_bits(const Problem& problem) {
+    constexpr int64_t kMostElements = int64_t{1} << 38, kLimit = int64_t{1} << 26, kMostVoxels = int64_t{1} << 30;
+    const Extents dst = problem.dst();
+    if (std::max({problem.src_elements(), problem.dst_elements(), problem.weight_elements()}) >= kMostElements ||
+        problem.batch >= kLimit)
+        return "takes tensors of fewer than 2^38 elements and 2^26 images, got " + problem.str();
+    for (const Extents& extents : {problem.src, dst, problem.kernel, problem.padding, problem.stride, problem.dilation})
+        if (*std::max_element(extents.begin(), extents.end()) >= kLimit)
+            return "takes extents, padding, stride and dilation below 2^26, got " + problem.str();
+    if (std::max(problem.src_voxels(), problem.dst_voxels()) >= kMostVoxels)
+        return "takes volumes below 2^30 voxels, got " + problem.str();
+    if (std::max(problem.src_channels, problem.dst_channels) >= kLimit)
+        return "takes fewer than 2^26 channels, got " + std::to_string(problem.src_channels) + " and " +
+               std::to_string(problem.dst_channels);
+    constexpr int64_t kRowBytes = int64_t{1} << 32;
+    const int64_t row = std::max(problem.src[2] * problem.src_channels, dst[2] * problem.dst_channels);
+    if (problem.channels_last() && row * bytes_per_element(problem.dtype) >= kRowBytes)
+        return "takes rows of fewer than 2^32 bytes in ndhwc, got " + problem.str();
+    return "";
+}
 
 KernelRequest sweep_request(const Problem& problem, const SweepTile& tile) {
     const SweepRoles roles = sweep_roles(problem, tile.moves_src);

@@ -10,6 +10,9 @@ namespace tconv3d::cuda {
 
 Answer answer_sweep(const Question& question);
 
+/// Why 32-bit coordinates cannot serve a problem of bwd_weight; empty when they can.
+std::string reject_beyond_32_bits(const Problem& problem);
+
 KernelRequest sweep_request(const Problem& problem, const SweepTile& tile);
 
 } // namespace tconv3d::cuda

@@ -63,8 +63,7 @@ int64_t box_bytes(const Problem& problem, const Config& config) {
     return bytes;
 }
 
-TensorMap encode_map(const Problem& problem, const Config& config, const void* in) {
-    const MapShape shape = map_shape(problem, config);
+TensorMap encode_map(const Problem& problem, const MapShape& shape, const void* tensor) {
     uint64_t extents[5], strides[4];
     uint32_t box[5], element_strides[5];
     for (size_t i = 0; i < 5; ++i) {
@@ -76,11 +75,15 @@ TensorMap encode_map(const Problem& problem, const Config& config, const void* i
     TensorMap map;
     if (driver().cuTensorMapEncodeTiled == nullptr)
         throw KernelFailure("drivers older than CUDA 12.0 have no cuTensorMapEncodeTiled, which this kernel needs");
-    check_kernel(driver().cuTensorMapEncodeTiled(&map, map_type(problem), 5, const_cast<void*>(in), extents, strides,
-                                                 box, element_strides, kTensorMapInterleaveNone,
+    check_kernel(driver().cuTensorMapEncodeTiled(&map, map_type(problem), 5, const_cast<void*>(tensor), extents,
+                                                 strides, box, element_strides, kTensorMapInterleaveNone,
                                                  map_swizzle(shape.swizzle), kTensorMapPromote128, kTensorMapFillZero),
                  "cuTensorMapEncodeTiled");
     return map;
+}
+
+TensorMap encode_map(const Problem& problem, const Config& config, const void* in) {
+    return encode_map(problem, map_shape(problem, config), in);
 }
 
 } // namespace tconv3d::cuda::tensorcore

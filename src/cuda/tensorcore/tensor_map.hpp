@@ -24,7 +24,9 @@ MapShape map_shape(const Problem& problem, const Config& config);
 /// Bytes of a stage, as TMA brings it.
 int64_t box_bytes(const Problem& problem, const Config& config);
 
-/// The map of an input tensor. fp32 is rounded to tf32 while it is copied, unless it is to be split.
+/// The map of a tensor of the problem. fp32 is rounded to tf32 while it is copied, unless it is to be split.
+TensorMap encode_map(const Problem& problem, const MapShape& shape, const void* tensor);
+/// The map of the input tensor.
 TensorMap encode_map(const Problem& problem, const Config& config, const void* in);
 
 } // namespace tconv3d::cuda::tensorcore

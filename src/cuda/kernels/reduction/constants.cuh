@@ -1,7 +1,7 @@
 #pragma once
 
 // What follows from the constants of the prelude (cuda/source/constants.cpp), and the layout of shared memory.
-#include "reduction/grad_weight.cuh"
+#include "reduction/tap_blocks.cuh"
 #include "shared/reduction.cuh"
 
 namespace {

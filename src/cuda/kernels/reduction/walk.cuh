@@ -16,7 +16,7 @@ struct Item {
         CtaNumber number = {blockIdx.x};
         dst_first = number.next(kDstTiles) * kTileDstChannels;
         src_first = number.next(kSrcTiles) * kTileSrcChannels;
-        number.next_taps(tap_d, tap_h, tap_w);
+        next_taps(number, tap_d, tap_h, tap_w);
         group = number.next(kGroups);
         split = number.rest;
         first_tile = args.all_tiles * split / args.splits;

@@ -17,7 +17,7 @@ struct Item {
         CtaNumber number = {blockIdx.x};
         moved_first = number.next(kMovedTiles) * kTileMovedChannels;
         fixed_first = number.next(kFixedTiles) * kTileFixedChannels;
-        number.next_taps(tap_d, tap_h, tap_w);
+        next_taps(number, tap_d, tap_h, tap_w);
         group = number.next(kGroups);
         split = number.rest;
         first_slice = args.slices * split / args.splits;

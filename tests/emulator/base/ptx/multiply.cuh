@@ -132,10 +132,17 @@ void wgmma(float* sums, int columns, uint64_t a, uint64_t b, bool adds) {
     emulator::multiply([=] { multiply_rows<Word>(sums, columns, a, b, adds); });
 }
 
-/// Where voxel `voxel` of 16 of a column is, of 16-bit elements whose columns lie side by side, without swizzle.
+/// Where voxel `voxel` of 16 of a row or column is, of 16-bit elements whose rows or columns lie side by side. With
+/// swizzle so many as a swizzled row holds do, and the two strides change places.
 inline uint32_t turned_address(uint64_t descriptor, int column, int voxel) {
     const auto field = [&](int shift) { return static_cast<uint32_t>(descriptor >> shift & 0x3FFF) << 4; };
-    return field(0) + column / 8 * field(32) + voxel / 8 * field(16) + voxel % 8 * 16 + column % 8 * 2;
+    const int mode = static_cast<int>(descriptor >> 62), row_bytes = mode == 0 ? 0 : 256 >> mode;
+    if (row_bytes == 0)
+        return field(0) + column / 8 * field(32) + voxel / 8 * field(16) + voxel % 8 * 16 + column % 8 * 2;
+    const int together = row_bytes / 2;
+    return swizzled(field(0) + column / together * field(16) + voxel / 8 * field(32) + voxel % 8 * row_bytes +
+                        column % together * 2,
+                    row_bytes);
 }
 
 inline uint32_t turned_word(uint64_t descriptor, int column, int k) {
@@ -150,7 +157,24 @@ inline void read_turned(uint64_t descriptor, int columns) {
         for (int voxel = 0; voxel < 16; ++voxel) emulator::async_reads(turned_address(descriptor, column, voxel), 16);
 }
 
-/// The same with rows from registers: rows g and g + 8 of a warp are those of its own lanes.
+/// Adds an m64 product of operands that are both turned.
+template <typename Word>
+void wgmma_turned(float* sums, int columns, uint64_t a, uint64_t b) {
+    if (threadIdx.x % 128 == 0) {
+        read_turned(a, 64);
+        read_turned(b, columns);
+    }
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, first = threadIdx.x / 32 % 4 * 16;
+    emulator::multiply([=] {
+        for (int index = 0; index < columns / 2; ++index) {
+            const int row = first + index % 4 / 2 * 8 + g, column = index / 4 * 8 + 2 * t + index % 2;
+            for (int k = 0; k < 8; ++k)
+                sums[index] += Word::multiply(turned_word(a, row, k), turned_word(b, column, k));
+        }
+    });
+}
+
+/// An m64 product with rows from registers: rows g and g + 8 of a warp are those of its own lanes.
 template <typename Word>
 void wgmma_rows(float* sums, int columns, const uint32_t (&rows)[4], uint64_t b, bool turned) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;

@@ -1,0 +1,124 @@
+// The tiles of the outer form: those that fit, of which the least estimates are kept.
+#include <algorithm>
+#include <map>
+
+#include "core/cuts.hpp"
+#include "cuda/outer/tile.hpp"
+#include "cuda/reduction/candidates.hpp"
+#include "cuda/reduction/tile.hpp"
+
+namespace tconv3d::cuda {
+namespace {
+
+constexpr int64_t kMostAccumulators = 192; // of a thread
+constexpr int64_t kMostBox = 256;          // voxels of a tensor that a box of TMA spans along a dimension
+
+/// What estimates of the outer form are made of, in clocks. They follow from the hardware and from what was measured of
+/// other forms; none was fitted to this one.
+struct OuterModel {
+    double row_clocks = 16;              ///< that shared memory takes for the 64 rows of a product
+    double column_clocks = 0.25;         ///< that it takes for each column
+    double product_clocks = 0.5;         ///< that tensor cores take for each column
+    double copied_voxel_clocks = 2;      ///< that TMA takes for a voxel of an atom
+    double fetched_bytes_per_clock = 53; ///< from the L2 cache, for each multiprocessor
+    double box_clocks = 150;             ///< of each box, beside what overlaps
+    double item_clocks = 6000;           ///< to begin and end a CTA
+};
+constexpr OuterModel kModel;
+constexpr SplitModel kSplits;
+
+double as_double(int64_t value) {
+    return static_cast<double>(value);
+}
+
+double box_clocks(const Problem& problem, const OuterTile& tile) {
+    const OuterPlane src = outer_src_plane(tile), dst = outer_dst_plane(problem, tile);
+    const int64_t planes = most_planes(outer_tap_blocks(problem, tile.block_taps()));
+    const double products = as_double(tile.block_taps() * tile.steps()), columns = as_double(tile.columns);
+    const double bytes = as_double(src.copied_bytes() + planes * dst.copied_bytes());
+    const int64_t copied = src.atoms() * src.h * src.w + planes * dst.atoms() * dst.h * dst.w;
+    const double shared = products * (kModel.row_clocks + columns * kModel.column_clocks) + bytes / 128;
+    return kModel.box_clocks +
+           std::max({products * columns * kModel.product_clocks, shared, as_double(copied) * kModel.copied_voxel_clocks,
+                     bytes / kModel.fetched_bytes_per_clock});
+}
+
+void choose_splits(const Problem& problem, const Device& device, OuterTile& tile) {
+    const int64_t items = outer_items(problem, tile), boxes = outer_boxes(problem, tile);
+    const double clocks = box_clocks(problem, tile);
+    const double stored = as_double(tile.block_taps() * kOuterRows * tile.columns) / 32 * 4;
+    const auto estimate = [&](const OuterTile& split) {
+        const double cta = as_double(cuts(boxes, split.splits)) * clocks + stored + kModel.item_clocks;
+        const double second_pass = split.splits > 1 ? kSplits.second_pass(problem, device, split.splits) : 0;
+        return kSplits.products(problem, device, as_double(cuts(items * split.splits, device.multiprocessors)) * cta) +
+               second_pass;
+    };
+    set_best_splits(tile, split_counts(problem, device, {items, boxes, boxes * tile.steps()}), estimate);
+}
+
+/// Whether boxes of both tensors are such as TMA brings, and are counted in 32 bits.
+bool is_copied(const Problem& problem, const OuterTile& tile) {
+    const OuterHalo halo = outer_halo(problem);
+    const Extents stride = reduction_stride(problem);
+    return tile.width <= kMostBox && tile.height <= kMostBox && stride[1] * (tile.height + halo.h) <= kMostBox &&
+           stride[2] * (tile.width + halo.w) <= kMostBox;
+}
+
+/// Sets as many stages as fit, up to four; false where two do not.
+bool set_stages(const Problem& problem, const Device& device, OuterTile& tile) {
+    constexpr int64_t kMostStages = 4;
+    const int64_t room = device.shared_memory_per_block - OuterPlane::kSwizzlePeriod;
+    tile.stages = std::min(kMostStages, room / outer_stage_bytes(problem, tile));
+    return tile.stages >= 2;
+}
+
+/// The box of a shape with the least estimate; without an estimate where none fits.
+OuterTile with_best_box(const Problem& problem, const Device& device, const OuterTile& shape) {
+    OuterTile best = shape;
+    for (const int64_t width : {8, 16, 32, 48, 64, 96, 128})
+        for (const int64_t height : equal_parts(problem.src[1], {1, 2, 4, 6, 8, 12, 16, 24, 32})) {
+            OuterTile tile = shape;
+            tile.width = width;
+            tile.height = width == 8 ? round_up(height, 2) : height;
+            if (width >= round_up(problem.src[2], 8) + 16 || !is_copied(problem, tile) ||
+                !set_stages(problem, device, tile))
+                continue;
+            choose_splits(problem, device, tile);
+            const bool countable = cuts(outer_boxes(problem, tile), tile.splits) < int64_t{1} << 31;
+            if (countable && (best.microseconds == 0 || tile.microseconds < best.microseconds)) best = tile;
+        }
+    return best;
+}
+
+/// The numbers of columns that divide so many channels.
+std::vector<int64_t> column_counts(int64_t channels) {
+    std::vector<int64_t> list;
+    for (int64_t columns = 16; columns <= 256; columns += 16)
+        if (channels % columns == 0) list.push_back(columns);
+    return list;
+}
+
+} // namespace
+
+std::vector<OuterTile> best_outer_tiles(const Problem& problem, const Device& device, size_t most) {
+    std::multimap<double, OuterTile> by_time;
+    const int64_t all_taps = problem.kernel[0] * problem.kernel[1] * problem.kernel[2];
+    for (const bool rows_are_dst : {false, true}) {
+        const int64_t src = problem.src_channels_per_group(), dst = problem.dst_channels_per_group();
+        if ((rows_are_dst ? dst : src) % kOuterRows != 0) continue;
+        for (const int64_t columns : column_counts(rows_are_dst ? src : dst)) {
+            const int64_t most_taps = std::min(kMostAccumulators / (columns / 2), cuts(all_taps, 2));
+            int64_t before = 0;
+            for (int64_t blocks = cuts(all_taps, 2 * std::max<int64_t>(most_taps, 1)); blocks <= all_taps; ++blocks) {
+                const int64_t taps = cuts(cuts(all_taps, blocks), 2);
+                if (taps > most_taps || taps == before) continue;
+                before = taps;
+                const OuterTile tile = with_best_box(problem, device, {rows_are_dst, columns, taps, 0, 0});
+                if (tile.microseconds > 0) by_time.emplace(tile.microseconds, tile);
+            }
+        }
+    }
+    return first_of(by_time, most);
+}
+
+} // namespace tconv3d::cuda
