@@ -80,14 +80,10 @@ std::string reject(const Question& question) {
 std::string product_source(const Problem& problem, const OuterTile& tile) {
     const int64_t count = tile.columns / 2;
     const std::string type = tensorcore::operand_type(problem);
-    std::string registers, operands;
-    for (int64_t i = 0; i < count; ++i) {
-        registers += (i > 0 ? ", %" : "%") + std::to_string(i);
-        operands += (i > 0 ? ", \"+f\"(sums[" : "\"+f\"(sums[") + std::to_string(i) + "])";
-    }
+    const auto [places, operands] = tensorcore::sums_text(count);
     return "__device__ __forceinline__ void multiply(float (&sums)[" + std::to_string(count) +
            "], uint64_t rows, uint64_t columns) {\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" +
-           std::to_string(tile.columns) + "k16.f32." + type + "." + type + " {" + registers + "}, %" +
+           std::to_string(tile.columns) + "k16.f32." + type + "." + type + " {" + places + "}, %" +
            std::to_string(count) + ", %" + std::to_string(count + 1) + ", 1, 1, 1, 1, 1;\"\n        : " + operands +
            " : \"l\"(rows), \"l\"(columns));\n}\n";
 }

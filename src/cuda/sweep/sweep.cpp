@@ -55,16 +55,12 @@ std::string product_source(const Problem& problem, const SweepTile& tile) {
     const std::string type = tensorcore::operand_type(problem);
     const bool transposable = type != "tf32"; // the instruction then says whether columns lie side by side
     const SweepPlane plane = sweep_plane(problem, tile);
-    std::string registers, operands;
-    for (int64_t i = 0; i < count; ++i) {
-        registers += (i > 0 ? ", %" : "%") + std::to_string(i);
-        operands += (i > 0 ? ", \"+f\"(sums[" : "\"+f\"(sums[") + std::to_string(i) + "])";
-    }
+    const auto [places, operands] = tensorcore::sums_text(count);
     const auto operand = [count](int64_t i) { return "%" + std::to_string(count + i); };
     return "__device__ __forceinline__ void multiply_tile(float (&sums)[" + std::to_string(count) +
            "], const uint32_t (&rows)[4], uint64_t columns) {\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n" +
            std::to_string(tile.fixed_channels) + (problem.dtype == DType::f32 ? "k8" : "k16") + ".f32." + type + "." +
-           type + " {" + registers + "}, {" + operand(0) + ", " + operand(1) + ", " + operand(2) + ", " + operand(3) +
+           type + " {" + places + "}, {" + operand(0) + ", " + operand(1) + ", " + operand(2) + ", " + operand(3) +
            "}, " + operand(4) + ", 1, 1, 1" + (transposable ? (plane.fixed_chunks ? ", 1" : ", 0") : "") +
            ";\"\n        : " + operands +
            " : \"r\"(rows[0]), \"r\"(rows[1]), \"r\"(rows[2]), \"r\"(rows[3]), \"l\"(columns));\n}\n";

@@ -162,6 +162,11 @@ const char* operand_type(const Problem& problem) {
     return problem.dtype == DType::f16 ? "f16" : "tf32";
 }
 
+SumsText sums_text(int64_t count) {
+    return {list(count, [](int64_t i) { return "%" + number(i); }),
+            list(count, [](int64_t i) { return "\"+f\"(sums[" + number(i) + "])"; })};
+}
+
 std::string wgmma_source(const Problem& problem, const TapTables& tables, const Config& config) {
     const bool gathered = config.gathered();
     std::string text = (gathered ? named_accumulators(tables, config) : "") +
