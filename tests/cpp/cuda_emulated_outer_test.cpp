@@ -44,6 +44,19 @@ const OuterCase kCases[] = {
      {kRowsAreSrc, 16, 4, 2, 8, 3, 5},
      "splits that begin within a slice, three stages"},
     {"n1 ci64 co16 1x1x1 k3 p1 f16 ndhwc", {kRowsAreSrc, 16, 14, 2, 8}, "one voxel"},
+    {"n2 ci64 co16 2x3x8 k3 p1 bf16", {kRowsAreSrc, 16, 14, 4, 8, 2, 2}, "rows in NCDHW, two raw boxes under way"},
+    {"n1 ci16 co64 2x4x16 k3 p1 f16", {kRowsAreDst, 16, 5, 2, 16, 2, 3}, "the same, rows are dst's; blocks of taps"},
+    {"n1 ci64 co96 2x3x24 k3x2x2 p1x0x0 op0x0x0 d1x1x8 bf16",
+     {kRowsAreSrc, 96, 2, 3, 16, 2, 2},
+     "rows of dst that are longer; boxes that end outside"},
+    {"n2 ci64 co32 3x4x8 k2 s2 f16", {kRowsAreSrc, 32, 4, 4, 8, 3, 2}, "stride 2: two planes of a raw box"},
+    {"n1 ci64 co16 2x4x16 k3 s2 p1 op1 bf16", {kRowsAreSrc, 16, 3, 4, 8, 2, 4}, "phases with one and two taps, apart"},
+    {"n1 ci32 co64 2x3x16 k4 s2 p1 f16", {kRowsAreDst, 32, 4, 3, 16, 2, 2}, "k4 s2: raw rows begin before the tensor"},
+    {"n1 ci48 co64 1x3x8 k1x2x3 s1x1x4 p0x0x1 op0x0x3 bf16",
+     {kRowsAreDst, 48, 3, 2, 8, 2, 2},
+     "stride 4, a phase without taps, three atoms of 16"},
+    {"n2 ci128 co64 2x2x8 k2x2x1 g2 f16", {kRowsAreSrc, 32, 2, 2, 8, 2, 2}, "groups"},
+    {"n3 ci64 co16 3x5x16 k1x1x9 p0x0x4 bf16", {kRowsAreSrc, 16, 5, 2, 8, 3, 3, 5}, "splits; taps along a row"},
 };
 
 /// The prelude for the host: its one statement for the GPU's assembler is the emulator's product.
@@ -107,13 +120,25 @@ std::vector<OuterTile> small_tiles(const Problem& problem) {
     return accepts ? best_outer_tiles(problem, device, 30) : std::vector<OuterTile>();
 }
 
+/// Rows of both tensors that are multiples of 16 bytes, by as much padding or output padding as that takes.
+void make_rows_whole(Problem& problem, testing::Random& random) {
+    problem.src[2] = testing::draw(random, 1, 2) * 8;
+    problem.stride[2] = 1 << random() % 3;
+    problem.dilation[2] = 1;
+    problem.kernel[2] = testing::draw(random, 1, 6);
+    problem.padding[2] = testing::draw(random, 0, problem.kernel[2] - 1);
+    problem.output_padding[2] = 0;
+    while (problem.dst()[2] % 8 != 0) ++problem.kernel[2];
+}
+
 /// Of a drawn problem, one with as many channels as the form asks for.
 std::vector<OuterTile> widened_tiles(Problem& problem, testing::Random& random) {
     problem.groups = 1;
     problem.src_channels = 64;
     problem.dst_channels = 16 << random() % 3;
     if (random() % 2 == 0) std::swap(problem.src_channels, problem.dst_channels);
-    problem.layout = Layout::ndhwc;
+    problem.layout = random() % 2 == 0 ? Layout::ndhwc : Layout::ncdhw;
+    if (problem.layout == Layout::ncdhw) make_rows_whole(problem, random);
     problem.dtype = random() % 2 == 0 ? DType::bf16 : DType::f16;
     problem.math = MathMode::full;
     const int64_t taps = problem.kernel[0] * problem.kernel[1] * problem.kernel[2];

@@ -26,7 +26,10 @@ TEST(OuterFamily, SaysWhatItCannotTake) {
               "takes bwd_weight, got fwd");
     EXPECT_EQ(reason("ci64 co64 8x8x8 k3 bf16 ndhwc", kAmpere), "wgmma needs compute capability 9.0, got 8.0");
     EXPECT_EQ(reason("ci64 co64 8x8x8 k3 tf32 ndhwc", kHopper), "takes bf16 and f16, got f32");
-    EXPECT_EQ(reason("ci64 co64 8x8x8 k3 bf16", kHopper), "takes channels_last_3d (ndhwc), got ncdhw");
+    EXPECT_EQ(reason("ci64 co64 8x8x8 k3 bf16", kHopper),
+              "takes rows that are multiples of 16 bytes in ncdhw, got rows of 8 and 10 voxels");
+    EXPECT_EQ(reason("ci64 co64 8x8x8 k3 s3 bf16", kHopper), "takes strides of 1, 2, 4 and 8 along W in ncdhw, got 3");
+    EXPECT_EQ(reason("ci64 co64 8x8x8 k3 p1 bf16", kHopper), "");
     EXPECT_EQ(reason("n0 ci64 co64 8x8x8 k3 bf16 ndhwc", kHopper).substr(0, 36),
               "takes tensors that are not empty, go");
     EXPECT_EQ(reason("ci64 co64 8x8x8 k3 s9 bf16 ndhwc", kHopper), "takes strides up to 8 along H and W, got 9");
@@ -80,14 +83,41 @@ TEST(OuterTaps, FindWhatSrcMeets) {
         }
 }
 
+/// A raw row has all voxels of the planes of its phases, where warps look for them.
+void expect_raw_rows(const Problem& problem, int64_t width) {
+    const OuterRawRows rows = outer_raw_rows(problem, width);
+    const int64_t stride = reduction_stride(problem)[2], last = width + outer_halo(problem).w - 1;
+    EXPECT_EQ(rows.first % 8, 0);
+    EXPECT_EQ(rows.width % 16, 8);
+    for (const OuterTapBlock& block : outer_tap_blocks(problem, 4)) {
+        size_t planes = 0;
+        for (const OuterTapBlock::RawBox& box : block.raw_boxes()) {
+            planes += box.end - box.begin;
+            for (size_t plane = box.begin; plane < box.end; ++plane) {
+                const int64_t first = block.planes[plane].first[2];
+                EXPECT_EQ(rows.phase_first[outer_phase(problem, block.planes[plane])], first) << problem.str();
+                EXPECT_GE(first, rows.first) << problem.str();
+                EXPECT_LT(first + stride * last, rows.first + rows.width) << problem.str();
+            }
+        }
+        EXPECT_EQ(planes, block.planes.size()) << problem.str();
+    }
+}
+
+TEST(OuterTaps, AreInTheRowsOfRawBoxes) {
+    for (const char* line : {"ci64 co64 4x4x8 k3 p1", "ci64 co64 4x4x16 k5 s2 p2", "ci64 co64 4x4x8 k3 s2 p1 op1 d2",
+                             "ci64 co64 4x4x8 k7 s4 p9", "ci64 co64 4x4x24 k2 s8", "ci64 co64 4x4x8 k1x1x12 p0x0x3 d3"})
+        for (const int64_t width : {8, 16, 48}) expect_raw_rows(parse_bwd_weight(line), width);
+}
+
 TEST(OuterTiles, FitAndCoverTheProblem) {
-    size_t taken = 0;
+    size_t drawn = 0, taken = 0;
     for (const char* file : {"baselines.txt", "wild.txt"})
         for (Problem problem : testing::read_problems(file)) {
             problem.direction = Direction::bwd_weight;
             problem.dtype = DType::bf16;
             problem.math = MathMode::full;
-            problem.layout = Layout::ndhwc;
+            problem.layout = ++drawn % 2 == 0 ? Layout::ncdhw : Layout::ndhwc;
             if (!answer_outer({problem, {}, kHopper, 1}).accepts()) continue;
             ++taken;
             for (const OuterTile& tile : best_outer_tiles(problem, kHopper, 8)) {

@@ -1,25 +1,30 @@
-// bwd_weight on wgmma, in the outer form, for 16 bits in channels_last_3d:
+// bwd_weight on wgmma, in the outer form, for 16 bits:
 //
 //     grad_weight[ci, co, j] = Σ src[n, ci, i] · grad_dst[n, co, s·i − p + j·d]    over all images n and voxels i
 //
 // For one tap j that is a sum of outer products: the channels of a voxel of src, times those of the voxel of grad_dst
 // that it meets. A product (one wgmma) adds up 16 of them:
 //
-//     rows      64 channels of one tensor             both operands in shared memory, as TMA writes them;
-//     columns   channels of the other tensor          wgmma transposes both
+//     rows      64 channels of one tensor             both operands in shared memory, a voxel with its channels after
+//     columns   channels of the other tensor          the other; wgmma transposes both
 //     depth     16 voxels of src
 //
 // A CTA owns channels of both tensors, a block of taps, and a split: a range of the boxes of all slices and images. It
-// brings box after box of src, each with the *planes* of grad_dst that it meets: for each tap along D of the block its
+// stages box after box of src, each with the *planes* of grad_dst that it meets: for each tap along D of the block its
 // slice, and for each phase along H and W every stride-th voxel of it. In a plane a tap is a number of voxels.
 //
-//     src, grad_dst ──TMA──► stages: a box of src, planes of grad_dst ──descriptors──► sums ───► grad_weight, or the
-//                producer: 1 thread                   consumers: 2 warpgroups                    sums of a split
-//                                                     with half of the taps each
+//     channels_last_3d    ──TMA, 1 thread──►                             stages:         descriptors
+//                                                                        src, planes of ─────────────► sums ──►
+//                                                                        grad_weight,
+//     NCDHW               ──TMA──► raw boxes ──transposed by 4 warps──►  grad_dst                         or a split's
+//     sums
+//                         producers: 1 warpgroup                         consumers: 2 warpgroups, half of the taps each
 //
-// Each stage has a barrier that says it is full and one that says it is empty.
+// Each stage has a barrier that says it is full and one that says it is empty; each raw box has one that says it is
+// full, and is empty when all producers have met.
 #include "outer/multiply.cuh"
 #include "outer/produce.cuh"
+#include "outer/transpose.cuh"
 
 namespace {
 
@@ -55,13 +60,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
             ptx::barrier_init(pipe.full(stage), 1);
             ptx::barrier_init(pipe.empty(stage), kWarpgroups * 4);
         }
+        for (int raw = 0; raw < kRawStages; ++raw) ptx::barrier_init(pipe.raw_full(raw), 1);
         ptx::fence_barrier_init();
     }
     __syncthreads();
     const Item item(args);
     if (threadIdx.x >= OuterThreads::kConsumers) {
         ptx::give_registers<OuterThreads::kProducerRegisters>();
-        if (threadIdx.x == OuterThreads::kConsumers) produce(src, dst, args, item, pipe);
+        if constexpr (kChannelsLast) {
+            produce(src, dst, args, item, pipe);
+        } else {
+            produce_transposed(src, dst, args, item, pipe);
+        }
     } else {
         ptx::take_registers<OuterThreads::kConsumerRegisters>();
         Sums sums = {};

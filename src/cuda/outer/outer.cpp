@@ -53,6 +53,18 @@ std::string reject_channels(const Problem& problem) {
            std::to_string(dst);
 }
 
+/// Why TMA does not bring rows in NCDHW, or warps not transpose them; empty when they do.
+std::string reject_rows(const Problem& problem) {
+    constexpr int64_t kElements = 8; // of 16 bytes
+    const int64_t src = problem.src[2], dst = problem.dst()[2], stride = reduction_stride(problem)[2];
+    if (src % kElements != 0 || dst % kElements != 0)
+        return "takes rows that are multiples of 16 bytes in ncdhw, got rows of " + std::to_string(src) + " and " +
+               std::to_string(dst) + " voxels";
+    if (kElements % stride != 0)
+        return "takes strides of 1, 2, 4 and 8 along W in ncdhw, got " + std::to_string(stride);
+    return "";
+}
+
 std::string reject(const Question& question) {
     const Problem& problem = question.problem;
     if (problem.direction != Direction::bwd_weight)
@@ -62,7 +74,6 @@ std::string reject(const Question& question) {
                std::to_string(question.device.sm % 10);
     if (bytes_per_element(problem.dtype) != OuterPlane::kElementBytes)
         return std::string("takes bf16 and f16, got ") + name(problem.dtype);
-    if (!problem.channels_last()) return "takes channels_last_3d (ndhwc), got ncdhw";
     if (problem.src_elements() == 0 || problem.dst_elements() == 0)
         return "takes tensors that are not empty, got " + problem.str();
     constexpr int64_t kMostStride = 8; // of TMA
@@ -73,6 +84,7 @@ std::string reject(const Question& question) {
     if (problem.kernel[0] * problem.kernel[1] * problem.kernel[2] > kMostTaps)
         return "takes up to 1024 taps, got " + str(problem.kernel);
     std::string reason = reject_channels(problem);
+    if (reason.empty() && !problem.channels_last()) reason = reject_rows(problem);
     return reason.empty() ? reject_beyond_32_bits(problem) : reason;
 }
 
@@ -88,41 +100,82 @@ std::string product_source(const Problem& problem, const OuterTile& tile) {
            " : \"l\"(rows), \"l\"(columns));\n}\n";
 }
 
-/// The taps of all blocks and their planes, each block with as many as those that have most.
-struct TapTables {
-    std::vector<int64_t> planes;                              ///< of each block
-    std::vector<int64_t> plane_d, plane_h, plane_w;           ///< the first voxel of each plane
-    std::vector<int64_t> tap_numbers, tap_planes, tap_voxels; ///< of each tap; -1, and any voxel, for none
+/// The first voxels of planes or of raw boxes, as tables.
+struct FirstVoxels {
+    std::vector<int64_t> d, h, w;
 
-    TapTables(const std::vector<OuterTapBlock>& blocks, int64_t block_taps, const OuterPlane& dst) {
-        const auto most = static_cast<size_t>(most_planes(blocks));
-        for (const OuterTapBlock& block : blocks) {
-            planes.push_back(static_cast<int64_t>(block.planes.size()));
-            for (size_t i = 0; i < most; ++i) {
-                const Extents first = i < block.planes.size() ? block.planes[i].first : Extents{};
-                plane_d.push_back(first[0]);
-                plane_h.push_back(first[1]);
-                plane_w.push_back(first[2]);
-            }
-            for (size_t i = 0; i < static_cast<size_t>(block_taps); ++i) {
-                const OuterTap tap = i < block.taps.size() ? block.taps[i] : OuterTap{-1, 0, 0, 0};
-                tap_numbers.push_back(tap.number);
-                tap_planes.push_back(tap.plane);
-                tap_voxels.push_back(tap.h * dst.w + tap.w);
-            }
-        }
+    void add(const Extents& first) {
+        d.push_back(first[0]);
+        h.push_back(first[1]);
+        w.push_back(first[2]);
     }
 };
+
+/// The taps of all blocks, each block with as many as those that have most: -1, and any voxel, stand for none.
+void add_taps(Prelude& prelude, const std::vector<OuterTapBlock>& blocks, int64_t block_taps, const OuterPlane& dst) {
+    std::vector<int64_t> numbers, planes, voxels;
+    for (const OuterTapBlock& block : blocks)
+        for (size_t i = 0; i < static_cast<size_t>(block_taps); ++i) {
+            const OuterTap tap = i < block.taps.size() ? block.taps[i] : OuterTap{-1, 0, 0, 0};
+            numbers.push_back(tap.number);
+            planes.push_back(tap.plane);
+            voxels.push_back(tap.h * dst.w + tap.w);
+        }
+    prelude.array("kTapNumber", numbers).array("kTapPlane", planes).array("kTapVoxel", voxels);
+}
+
+/// Their planes, likewise.
+void add_planes(Prelude& prelude, const std::vector<OuterTapBlock>& blocks) {
+    const auto most = static_cast<size_t>(most_planes(blocks));
+    std::vector<int64_t> counts;
+    FirstVoxels first;
+    for (const OuterTapBlock& block : blocks) {
+        counts.push_back(static_cast<int64_t>(block.planes.size()));
+        for (size_t i = 0; i < most; ++i) first.add(i < block.planes.size() ? block.planes[i].first : Extents{});
+    }
+    prelude.constant("kMostPlanes", most_planes(blocks))
+        .array("kBlockPlanes", counts)
+        .array("kPlaneFirstD", first.d)
+        .array("kPlaneFirstH", first.h)
+        .array("kPlaneFirstW", first.w);
+}
+
+/// Their raw boxes, likewise, and the plane of each phase along W of a raw box.
+void add_raw_boxes(Prelude& prelude, const Problem& problem, const std::vector<OuterTapBlock>& blocks,
+                   const OuterRawRows& rows) {
+    const auto most = static_cast<size_t>(most_raw_boxes(blocks)), phases = rows.phase_first.size();
+    std::vector<int64_t> counts, planes;
+    FirstVoxels first;
+    for (const OuterTapBlock& block : blocks) {
+        const std::vector<OuterTapBlock::RawBox> boxes = block.raw_boxes();
+        counts.push_back(static_cast<int64_t>(boxes.size()));
+        for (size_t i = 0; i < most; ++i) {
+            std::vector<int64_t> plane_of_phase(phases, -1);
+            const OuterTapBlock::RawBox box = i < boxes.size() ? boxes[i] : OuterTapBlock::RawBox{0, 0};
+            for (size_t plane = box.begin; plane < box.end; ++plane)
+                plane_of_phase[outer_phase(problem, block.planes[plane])] = static_cast<int64_t>(plane);
+            first.add(block.planes[box.begin].first);
+            planes.insert(planes.end(), plane_of_phase.begin(), plane_of_phase.end());
+        }
+    }
+    prelude.constant("kMostRaws", static_cast<int64_t>(most))
+        .array("kBlockRaws", counts)
+        .array("kRawFirstD", first.d)
+        .array("kRawFirstH", first.h)
+        .constant("kRawFirstW", rows.first)
+        .array("kRawPlane", planes)
+        .array("kPhaseFirstW", rows.phase_first);
+}
 
 } // namespace
 
 KernelRequest outer_request(const Problem& problem, const OuterTile& tile) {
     const std::vector<OuterTapBlock> blocks = outer_tap_blocks(problem, tile.block_taps());
     const OuterPlane dst = outer_dst_plane(problem, tile);
-    const TapTables tables(blocks, tile.block_taps(), dst);
     Prelude prelude;
     prelude.add("#include \"base/storage.cuh\"\n")
         .add(element_types(problem))
+        .flag("kChannelsLast", problem.channels_last())
         .extents("kKernel", problem.kernel)
         .extents("kStride", reduction_stride(problem))
         .constant("kGroups", problem.groups)
@@ -136,17 +189,16 @@ KernelRequest outer_request(const Problem& problem, const OuterTile& tile) {
         .constant("kMetH", dst.h)
         .constant("kMetW", dst.w)
         .constant("kTapBlocks", static_cast<int64_t>(blocks.size()))
-        .constant("kMostPlanes", most_planes(blocks))
-        .array("kBlockPlanes", tables.planes)
-        .array("kPlaneFirstD", tables.plane_d)
-        .array("kPlaneFirstH", tables.plane_h)
-        .array("kPlaneFirstW", tables.plane_w)
-        .array("kTapNumber", tables.tap_numbers)
-        .array("kTapPlane", tables.tap_planes)
-        .array("kTapVoxel", tables.tap_voxels)
         .constant("kStages", tile.stages)
-        .flag("kStoresSplits", tile.splits > 1)
-        .add(product_source(problem, tile));
+        .constant("kRawStages", tile.raw_stages)
+        .constant("kRawBytes", outer_raw_box_bytes(problem, tile))
+        .constant("kSrcRawW", outer_src_raw(problem, tile).w)
+        .constant("kDstRawW", outer_dst_raw(problem, tile).w)
+        .flag("kStoresSplits", tile.splits > 1);
+    add_taps(prelude, blocks, tile.block_taps(), dst);
+    add_planes(prelude, blocks);
+    add_raw_boxes(prelude, problem, blocks, outer_raw_rows(problem, tile.width));
+    prelude.add(product_source(problem, tile));
     return {"outer.cuh", prelude.str(), "outer", outer_shared_bytes(problem, tile)};
 }
 

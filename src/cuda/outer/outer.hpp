@@ -4,8 +4,8 @@
 #include "cuda/runtime/compile.hpp"
 #include "cuda/select/family.hpp"
 
-/// The family that takes bwd_weight in 16 bits and channels_last_3d on wgmma, in the outer form (kernels/outer.cuh).
-/// Bias and splits are as in `reduce`.
+/// The family that takes bwd_weight in 16 bits on wgmma, in the outer form (kernels/outer.cuh). Bias and splits are as
+/// in `reduce`.
 namespace tconv3d::cuda {
 
 Answer answer_outer(const Question& question);

@@ -1,9 +1,8 @@
 #include "cuda/outer/taps.hpp"
 
 #include <algorithm>
-#include <array>
-#include <tuple>
 
+#include "core/cuts.hpp"
 #include "cuda/reduction/tile.hpp"
 
 namespace tconv3d::cuda {
@@ -34,6 +33,10 @@ struct AxisTaps {
     }
 };
 
+int64_t phase_of(int64_t voxel, int64_t stride) {
+    return (voxel % stride + stride) % stride;
+}
+
 struct PlacedTap {
     Extents plane; ///< its first voxel; along D the tap's own slice
     OuterTap tap;
@@ -56,8 +59,42 @@ std::vector<PlacedTap> placed_taps(const Problem& problem) {
 
 } // namespace
 
+int64_t odd_eights(int64_t voxels) {
+    return (cuts(voxels, 8) | 1) * 8;
+}
+
+std::vector<OuterTapBlock::RawBox> OuterTapBlock::raw_boxes() const {
+    std::vector<RawBox> boxes;
+    for (size_t i = 0; i < planes.size(); ++i) {
+        const Extents& first = planes[i].first;
+        const bool begins = i == 0 || planes[i - 1].first[0] != first[0] || planes[i - 1].first[1] != first[1];
+        if (begins) boxes.push_back({i, i});
+        boxes.back().end = i + 1;
+    }
+    return boxes;
+}
+
 OuterHalo outer_halo(const Problem& problem) {
     return {AxisTaps(problem, 1).halo(), AxisTaps(problem, 2).halo()};
+}
+
+size_t outer_phase(const Problem& problem, const OuterDstPlane& plane) {
+    return static_cast<size_t>(phase_of(plane.first[2], reduction_stride(problem)[2]));
+}
+
+OuterRawRows outer_raw_rows(const Problem& problem, int64_t box_width) {
+    const AxisTaps taps(problem, 2);
+    OuterRawRows rows = {0, 0, std::vector<int64_t>(static_cast<size_t>(taps.stride))};
+    const int64_t least = taps.offsets.front();
+    rows.first = least - phase_of(least, 8);
+    int64_t last = 0;
+    for (int64_t tap = 0; tap < problem.kernel[2]; ++tap) {
+        const int64_t first = taps.first(tap);
+        rows.phase_first[static_cast<size_t>(phase_of(first, taps.stride))] = first;
+        last = std::max(last, first + taps.stride * (box_width + taps.halo() - 1) - rows.first);
+    }
+    rows.width = odd_eights(last + 1);
+    return rows;
 }
 
 std::vector<OuterTapBlock> outer_tap_blocks(const Problem& problem, int64_t block_taps) {

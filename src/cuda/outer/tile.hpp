@@ -19,6 +19,7 @@ struct OuterTile {
     int64_t taps;            ///< of a warpgroup
     int64_t height, width;   ///< src voxels of a box
     int64_t stages = 2;      ///< of boxes
+    int64_t raw_stages = 0;  ///< raw boxes under way, in NCDHW
     int64_t splits = 1;      ///< of all boxes of all slices and images
     double microseconds = 0; ///< estimated, for the whole problem
 
@@ -30,11 +31,19 @@ struct OuterTile {
     int64_t steps() const { return height * width / 16; }
 };
 
-OuterPlane outer_src_plane(const OuterTile& tile);
+OuterPlane outer_src_plane(const Problem& problem, const OuterTile& tile);
 OuterPlane outer_dst_plane(const Problem& problem, const OuterTile& tile);
+
+/// Raw boxes, in NCDHW.
+OuterRaw outer_src_raw(const Problem& problem, const OuterTile& tile);
+OuterRaw outer_dst_raw(const Problem& problem, const OuterTile& tile);
+/// Bytes that a raw box has room for; 0 in channels_last_3d.
+int64_t outer_raw_box_bytes(const Problem& problem, const OuterTile& tile);
 
 /// The most planes of grad_dst that a block of taps needs.
 int64_t most_planes(const std::vector<OuterTapBlock>& blocks);
+/// The most raw boxes of grad_dst that one needs: of each slice and phase along H one has planes.
+int64_t most_raw_boxes(const std::vector<OuterTapBlock>& blocks);
 int64_t outer_stage_bytes(const Problem& problem, const OuterTile& tile);
 int64_t outer_shared_bytes(const Problem& problem, const OuterTile& tile);
 

@@ -11,18 +11,19 @@ namespace tconv3d::cuda {
 namespace {
 
 constexpr int64_t kMostAccumulators = 192; // of a thread
-constexpr int64_t kMostBox = 256;          // voxels of a tensor that a box of TMA spans along a dimension
+constexpr int64_t kMostBox = 256;          // what a box of TMA spans along a dimension
 
 /// What estimates of the outer form are made of, in clocks. They follow from the hardware and from what was measured of
 /// other forms; none was fitted to this one.
 struct OuterModel {
-    double row_clocks = 16;              ///< that shared memory takes for the 64 rows of a product
-    double column_clocks = 0.25;         ///< that it takes for each column
-    double product_clocks = 0.5;         ///< that tensor cores take for each column
-    double copied_voxel_clocks = 2;      ///< that TMA takes for a voxel of an atom
-    double fetched_bytes_per_clock = 53; ///< from the L2 cache, for each multiprocessor
-    double box_clocks = 150;             ///< of each box, beside what overlaps
-    double item_clocks = 6000;           ///< to begin and end a CTA
+    double row_clocks = 16;                 ///< that shared memory takes for the 64 rows of a product
+    double column_clocks = 0.25;            ///< that it takes for each column
+    double product_clocks = 0.5;            ///< that tensor cores take for each column
+    double copied_row_clocks = 2;           ///< that TMA takes for a row of a box, however short
+    double fetched_bytes_per_clock = 53;    ///< from the L2 cache, for each multiprocessor
+    double transposed_bytes_per_clock = 30; ///< by four warps
+    double box_clocks = 150;                ///< of each box, beside what overlaps
+    double item_clocks = 6000;              ///< to begin and end a CTA
 };
 constexpr OuterModel kModel;
 constexpr SplitModel kSplits;
@@ -31,16 +32,36 @@ double as_double(int64_t value) {
     return static_cast<double>(value);
 }
 
+/// What staging a box takes: of TMA and the L2 cache, of shared memory, and of the warps that transpose.
+struct Staging {
+    double copies, fetching, shared, transposing;
+
+    Staging(const Problem& problem, const OuterTile& tile) {
+        const OuterPlane src = outer_src_plane(problem, tile), dst = outer_dst_plane(problem, tile);
+        const std::vector<OuterTapBlock> blocks = outer_tap_blocks(problem, tile.block_taps());
+        const double planes = as_double(most_planes(blocks)), raws = as_double(most_raw_boxes(blocks));
+        double rows = 0, bytes = 0; // that TMA brings
+        if (problem.channels_last()) {
+            rows = src.atoms() * src.h * src.w + planes * dst.atoms() * dst.h * dst.w;
+            bytes = 2 * (src.channels * src.h * src.w + planes * dst.channels * dst.h * dst.w);
+        } else {
+            const OuterRaw raw_src = outer_src_raw(problem, tile), raw_dst = outer_dst_raw(problem, tile);
+            rows = raw_src.channels * raw_src.h + raws * raw_dst.channels * raw_dst.h;
+            bytes = raw_src.bytes() + raws * raw_dst.bytes();
+        }
+        copies = rows * kModel.copied_row_clocks;
+        fetching = bytes / kModel.fetched_bytes_per_clock;
+        transposing = problem.channels_last() ? 0 : bytes / kModel.transposed_bytes_per_clock;
+        shared = bytes / 128 * (problem.channels_last() ? 1 : 3); // written, and read and written again
+    }
+};
+
 double box_clocks(const Problem& problem, const OuterTile& tile) {
-    const OuterPlane src = outer_src_plane(tile), dst = outer_dst_plane(problem, tile);
-    const int64_t planes = most_planes(outer_tap_blocks(problem, tile.block_taps()));
+    const Staging staging(problem, tile);
     const double products = as_double(tile.block_taps() * tile.steps()), columns = as_double(tile.columns);
-    const double bytes = as_double(src.copied_bytes() + planes * dst.copied_bytes());
-    const int64_t copied = src.atoms() * src.h * src.w + planes * dst.atoms() * dst.h * dst.w;
-    const double shared = products * (kModel.row_clocks + columns * kModel.column_clocks) + bytes / 128;
-    return kModel.box_clocks +
-           std::max({products * columns * kModel.product_clocks, shared, as_double(copied) * kModel.copied_voxel_clocks,
-                     bytes / kModel.fetched_bytes_per_clock});
+    const double shared = products * (kModel.row_clocks + columns * kModel.column_clocks) + staging.shared;
+    return kModel.box_clocks + std::max({products * columns * kModel.product_clocks, shared, staging.copies,
+                                         staging.fetching, staging.transposing});
 }
 
 void choose_splits(const Problem& problem, const Device& device, OuterTile& tile) {
@@ -56,19 +77,23 @@ void choose_splits(const Problem& problem, const Device& device, OuterTile& tile
     set_best_splits(tile, split_counts(problem, device, {items, boxes, boxes * tile.steps()}), estimate);
 }
 
-/// Whether boxes of both tensors are such as TMA brings, and are counted in 32 bits.
+/// Whether boxes of both tensors are such as TMA brings.
 bool is_copied(const Problem& problem, const OuterTile& tile) {
-    const OuterHalo halo = outer_halo(problem);
-    const Extents stride = reduction_stride(problem);
-    return tile.width <= kMostBox && tile.height <= kMostBox && stride[1] * (tile.height + halo.h) <= kMostBox &&
-           stride[2] * (tile.width + halo.w) <= kMostBox;
+    for (const tensorcore::MapShape& map : {outer_src_map(problem, tile), outer_dst_map(problem, tile)})
+        for (size_t i = 0; i < map.box.size(); ++i)
+            if (map.box[i] * map.steps[i] > kMostBox) return false;
+    return true;
 }
 
-/// Sets as many stages as fit, up to four; false where two do not.
+/// Sets as many stages as fit, up to four of each kind; false where two do not.
 bool set_stages(const Problem& problem, const Device& device, OuterTile& tile) {
     constexpr int64_t kMostStages = 4;
-    const int64_t room = device.shared_memory_per_block - OuterPlane::kSwizzlePeriod;
-    tile.stages = std::min(kMostStages, room / outer_stage_bytes(problem, tile));
+    const int64_t raw = outer_raw_box_bytes(problem, tile), stage = outer_stage_bytes(problem, tile);
+    int64_t room = device.shared_memory_per_block - OuterPlane::kSwizzlePeriod;
+    tile.raw_stages = problem.channels_last() ? 0 : std::clamp<int64_t>((room - 2 * stage) / raw, 0, kMostStages);
+    if (!problem.channels_last() && tile.raw_stages < 2) return false;
+    room -= tile.raw_stages * raw;
+    tile.stages = std::min(kMostStages, room / stage);
     return tile.stages >= 2;
 }
 

@@ -26,11 +26,13 @@ constexpr int kLineRows = kPairsRows ? 2 : 1, kLineSteps = kPairsRows ? 1 : kBox
 constexpr int kLines = kBoxH / kLineRows;
 static_assert(kBoxH % kLineRows == 0 && (kPairsRows || kBoxW % 16 == 0), "a box has whole k steps");
 
-/// Describes an operand whose second eight voxels are `voxels` behind its first ones, at address 0.
+/// Describes an operand whose second eight voxels are `voxels` behind its first ones, at address 0. With swizzle the
+/// two distances change places.
 constexpr uint64_t operand(const OuterPlane& plane, int voxels) {
+    const uint64_t atom = static_cast<uint64_t>(plane.atom_bytes() / 16);
+    const uint64_t eight = static_cast<uint64_t>(voxels * plane.voxel_bytes() / 16);
     const uint64_t swizzle = plane.voxel_bytes() == 128 ? 1 : plane.voxel_bytes() == 64 ? 2 : 3;
-    return static_cast<uint64_t>(plane.atom_bytes() / 16) << 16 |
-           static_cast<uint64_t>(voxels * plane.voxel_bytes() / 16) << 32 | swizzle << 62;
+    return plane.swizzled ? atom << 16 | eight << 32 | swizzle << 62 : eight << 16 | atom << 32;
 }
 constexpr uint64_t kSrcOperand = operand(kSrc, 8), kDstOperand = operand(kDst, kPairsRows ? kMetW : 8);
 
@@ -66,7 +68,7 @@ __device__ __forceinline__ void multiply_box(Sums& sums, const TapOffsets& taps,
 /// The products of a box are one wgmma group. While it is multiplied, the stage before is released.
 __device__ __forceinline__ void consume(const Item& item, const Pipeline& pipe, Sums& sums) {
     const TapOffsets taps(first_tap(item));
-    StageCount at;
+    StageCount<kStages> at;
     int before = 0;
 #pragma unroll 1
     for (int passed = 0; passed < item.boxes; ++passed, before = at.stage, at.advance()) {
