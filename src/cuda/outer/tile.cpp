@@ -84,14 +84,13 @@ int64_t most_raw_boxes(const std::vector<OuterTapBlock>& blocks) {
     return static_cast<int64_t>(most);
 }
 
-int64_t outer_stage_bytes(const Problem& problem, const OuterTile& tile) {
-    return outer_src_plane(problem, tile).bytes() +
-           most_planes(outer_tap_blocks(problem, tile.block_taps())) * outer_dst_plane(problem, tile).bytes();
+int64_t outer_stage_bytes(const Problem& problem, const OuterTile& tile, int64_t planes) {
+    return outer_src_plane(problem, tile).bytes() + planes * outer_dst_plane(problem, tile).bytes();
 }
 
 int64_t outer_shared_bytes(const Problem& problem, const OuterTile& tile) {
     return OuterPlane::kSwizzlePeriod + tile.raw_stages * outer_raw_box_bytes(problem, tile) +
-           tile.stages * outer_stage_bytes(problem, tile);
+           tile.stages * outer_stage_bytes(problem, tile, most_planes(outer_tap_blocks(problem, tile.block_taps())));
 }
 
 int64_t outer_items(const Problem& problem, const OuterTile& tile) {

@@ -44,7 +44,8 @@ int64_t outer_raw_box_bytes(const Problem& problem, const OuterTile& tile);
 int64_t most_planes(const std::vector<OuterTapBlock>& blocks);
 /// The most raw boxes of grad_dst that one needs: of each slice and phase along H one has planes.
 int64_t most_raw_boxes(const std::vector<OuterTapBlock>& blocks);
-int64_t outer_stage_bytes(const Problem& problem, const OuterTile& tile);
+/// Bytes of a stage with so many planes of grad_dst.
+int64_t outer_stage_bytes(const Problem& problem, const OuterTile& tile, int64_t planes);
 int64_t outer_shared_bytes(const Problem& problem, const OuterTile& tile);
 
 /// CTAs of a split.
