@@ -90,9 +90,13 @@ def find_cuda_failure(machine: dict[str, Any]) -> str | None:
 
 
 def _nvrtc_folders() -> list[Path]:
-    """Where PyTorch's packages keep NVRTC: the CUDA 13 packages, the CUDA 12 ones, and PyTorch's own folder."""
+    """Where packages keep NVRTC, that of PyTorch's own CUDA first: a driver that serves PyTorch may be too old for what a
+    later one compiles, which another package may have brought. The packages of CUDA 13, those of CUDA 12 and 11, and
+    PyTorch's own folder, which older versions of it filled."""
     packages = Path(torch.__file__).resolve().parents[1]
-    folders = [packages / "nvidia/cu13/lib", packages / "nvidia/cuda_nvrtc/lib", packages / "torch/lib"]
+    later, earlier = [packages / "nvidia/cu13/lib"], [packages / "nvidia/cuda_nvrtc/lib", packages / "torch/lib"]
+    is_earlier = torch.version.cuda is not None and int(torch.version.cuda.split(".")[0]) < 13
+    folders = [*earlier, *later] if is_earlier else [*later, *earlier]
     return [folder for folder in folders if _is_utf8(str(folder))]
 
 

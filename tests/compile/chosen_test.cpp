@@ -1,10 +1,6 @@
 // Every kernel that selection chooses for the baselines is compiled, for both kinds of tensor cores, without a GPU.
-#include "cuda/cells/cells.hpp"
-#include "cuda/direct/direct.hpp"
+#include "chosen_kernels.hpp"
 #include "cuda/select/family.hpp"
-#include "cuda/tensorcore/choice.hpp"
-#include "cuda/tensorcore/pack.hpp"
-#include "cuda/tensorcore/source.hpp"
 #include "made_up_devices.hpp"
 #include "nvrtc_test.hpp"
 #include "problem_file.hpp"
@@ -25,7 +21,7 @@ protected:
         for (size_t i = 0; i < modes.size(); ++i) {
             Problem problem = modes[i];
             problem.direction = direction;
-            if ((place() + i) % every == 0) expect_compiles(problem, device, i % 2 == 0);
+            if ((place() + i) % every == 0) testing::expect_chosen_compiles(problem, device, i % 2 == 0);
         }
     }
 
@@ -36,7 +32,7 @@ protected:
         const std::vector<Problem> modes = testing::modes(GetParam());
         for (size_t i = 0; i < modes.size(); ++i)
             if (testing::sampled_every() == 1 || !has_twin(modes[i], device))
-                expect_compiles(modes[i], device, (i + i / 4) % 2 == 0);
+                testing::expect_chosen_compiles(modes[i], device, (i + i / 4) % 2 == 0);
     }
 
 private:
@@ -56,47 +52,6 @@ private:
         const Choice mine = choose(problem, {}, device);
         const Choice other = choose(testing::with(problem, stands, problem.math, problem.layout), {}, device);
         return mine.family == other.family && mine.candidate.name == other.candidate.name;
-    }
-
-    static void expect_compiles(const Problem& problem, const Device& device, bool has_bias) {
-        const std::string name = choose(problem, {}, device).family->name;
-        const std::string where = name + " for " + problem.str() + ", sm_" + std::to_string(device.sm);
-        if (name == "cells") {
-            const CellTile tile = choose_cell_tile(problem, device.multiprocessors);
-            constexpr int64_t kAddresses = 64; // of what a thread of many outputs loads, some may not fit
-            expect_spills(device, cells_request(problem, tile, {}, {has_bias, false}), kAddresses, where);
-        } else if (name == "direct") {
-            expect_spills(device, direct_request(problem, {}, {has_bias, false}), 0, where);
-        } else {
-            expect_tensor_cores(problem, device, name, has_bias, where);
-        }
-    }
-
-    static Compiled compile_within_limits(const Device& device, const KernelRequest& request,
-                                          const std::string& where) {
-        const Compiled kernel = compile_for(device.sm, request);
-        EXPECT_LE(kernel.shared_bytes + request.dynamic_shared_bytes, device.shared_memory_per_block) << where;
-        return kernel;
-    }
-
-    static void expect_spills(const Device& device, const KernelRequest& request, int64_t most,
-                              const std::string& where) {
-        EXPECT_LE(compile_within_limits(device, request, where).spill_bytes, most) << where;
-    }
-
-    static void expect_tensor_cores(const Problem& problem, const Device& device, const std::string& name,
-                                    bool has_bias, const std::string& where) {
-        const tensorcore::Engine engine = name == "mma" ? tensorcore::Engine::mma : tensorcore::Engine::wgmma;
-        const tensorcore::Form form = name == "gather" ? tensorcore::Form::gathered : tensorcore::Form::streamed;
-        const auto [tables, config] = tensorcore::best_tilings(problem, device, engine, form, 1).front();
-        const std::string what = where + ", " + config.name();
-        const KernelRequest request = tensorcore::kernel_request(problem, tables, config, {}, {has_bias, false});
-        testing::expect_fits(compile_within_limits(device, request, what), problem, engine, what);
-        if (!config.packs_own_weights()) {
-            const tensorcore::PackParcel parcel = tensorcore::pack_parcel(problem, config, device);
-            expect_spills(device, tensorcore::pack_request(problem, tables, config, parcel), 0,
-                          "the packing of " + what);
-        }
     }
 };
 

@@ -18,6 +18,17 @@ protected:
     }
 };
 
+/// Those of kernels with wgmma, which an NVRTC may be too old for.
+class WgmmaTest : public NvrtcTest {
+protected:
+    void SetUp() override {
+        NvrtcTest::SetUp();
+        if (IsSkipped()) return;
+        const std::string reason = cuda::reject_wgmma(90);
+        if (!reason.empty()) GTEST_SKIP() << reason;
+    }
+};
+
 /// Where machine code can be read.
 inline void expect_sums_are_waited_for(const cuda::Compiled& kernel, const std::string& where) {
     if (!no_disassembler().empty()) return;

@@ -20,7 +20,7 @@ bool expect_compiles(Problem problem, Layout layout, size_t tiles) {
     return true;
 }
 
-using OuterCompile = testing::NvrtcTest;
+using OuterCompile = testing::WgmmaTest;
 
 /// Some of the baselines in each layout; TCONV3D_TEST_EVERY=1 takes all, with several tiles.
 TEST_F(OuterCompile, TakesTheBaselinesWithoutSpills) {

@@ -15,7 +15,7 @@ void expect_compiles(Problem problem) {
     testing::expect_registers(sweep_request(problem, tile), problem.str() + ", " + tile.str());
 }
 
-class SweepCompile : public testing::NvrtcTest, public ::testing::WithParamInterface<size_t> {};
+class SweepCompile : public testing::WgmmaTest, public ::testing::WithParamInterface<size_t> {};
 
 /// Each baseline in one mode, others in others; TCONV3D_TEST_EVERY=1 takes all.
 TEST_P(SweepCompile, TakesTheBaselineWithoutSpills) {
@@ -27,7 +27,7 @@ TEST_P(SweepCompile, TakesTheBaselineWithoutSpills) {
 INSTANTIATE_TEST_SUITE_P(Baselines, SweepCompile,
                          ::testing::Range<size_t>(0, testing::read_problems("baselines.txt").size()));
 
-using SweepCompileSmall = testing::NvrtcTest;
+using SweepCompileSmall = testing::WgmmaTest;
 
 /// Odd channels and extents, where nothing is aligned, and the widest products.
 TEST_F(SweepCompileSmall, TakesOddAndLargeProblemsWithoutSpills) {

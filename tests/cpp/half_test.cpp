@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/half.hpp"
+#include "cuda/kernels/shared/bf16_rounding.cuh"
 
 namespace tconv3d {
 namespace {
@@ -95,6 +96,19 @@ TEST(Halves, KeepNanWhoseMantissaWouldBeCutAway) {
     const float nan = float_of(0x7F800001u);
     EXPECT_TRUE(std::isnan(load(BFloat16{stored_bits<BFloat16>(nan)})));
     EXPECT_TRUE(std::isnan(load(Float16{stored_bits<Float16>(nan)})));
+}
+
+/// On a GPU that has no instruction for it: every pattern of 16 bits, and all that may lie behind them.
+TEST(BFloat16, IsRoundedByKernelsAsOnTheHost) {
+    for (uint32_t pattern = 0; pattern < 65536; ++pattern)
+        for (const uint32_t rest : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
+            const float value = float_of(pattern << 16 | rest);
+            const uint16_t rounded = cuda::bf16_rounded(pattern << 16 | rest);
+            if (std::isnan(value))
+                ASSERT_EQ(rounded, 0x7FFF) << pattern;
+            else
+                ASSERT_EQ(rounded, stored_bits<BFloat16>(value)) << pattern << " " << rest;
+        }
 }
 
 } // namespace

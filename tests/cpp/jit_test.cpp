@@ -174,6 +174,7 @@ std::string kernel_of_a_large_instruction() {
 }
 
 TEST_F(Compile, ShowsWhatTheAssemblerRefuses) {
+    if (const std::string reason = reject_wgmma(90); !reason.empty()) GTEST_SKIP() << reason;
     const std::string message =
         message_of([] { compile_for(90, request_for(kernel_of_a_large_instruction(), "large")); });
     EXPECT_TRUE(contains(message, "Insufficient registers (128)")) << message;

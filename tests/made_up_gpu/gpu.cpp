@@ -193,7 +193,7 @@ int cuTensorMapEncodeTiled(void*, int, uint32_t, void*, const uint64_t*, const u
 
 int nvrtcVersion(int* major, int* minor) {
     *major = gpu.nvrtc_major;
-    *minor = 0;
+    *minor = gpu.nvrtc_minor;
     return 0;
 }
 int nvrtcGetNumSupportedArchs(int* count) {

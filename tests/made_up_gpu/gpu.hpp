@@ -12,7 +12,7 @@ struct MadeUpGpu {
     int devices = 1; ///< at most 8
     int driver_version = 13000;
     int sm = 90;
-    int nvrtc_major = 13;
+    int nvrtc_major = 13, nvrtc_minor = 0;
     std::vector<int> architectures = {80, 90};
 
     std::string not_compiled; ///< NVRTC fails on sources with this text, unless it is empty

@@ -143,6 +143,8 @@ def test_doctor_goes_on() -> None:
     done = run("doctor")
     assert done.returncode == 0
     assert "sees no GPU" in done.stdout
+    nvrtc = _library.cuda_machine()["nvrtc"]
+    assert f"NVRTC    {nvrtc['version'] or 'not available: '}" in done.stdout, "which `precompile --gpu` needs"
 
 
 @pytest.mark.parametrize(
@@ -292,6 +294,17 @@ def test_a_machine_is_left_to_pytorch_when_all_its_devices_are() -> None:
     assert failure("") is None
     assert failure("", "does not compile for sm_120") is None  # the other one works; the op leaves this one alone
     assert failure("does not compile for sm_120") == "does not compile for sm_120"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "first"),
+    [(None, "cu13"), ("13.0", "cu13"), ("12.8", "cuda_nvrtc"), ("11.8", "cuda_nvrtc")],
+)
+def test_nvrtc_is_that_of_pytorchs_cuda(cuda: str | None, first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    folders = [str(folder) for folder in _library._nvrtc_folders()]
+    assert f"/nvidia/{first}/lib" in folders[0]
+    assert sorted(folder.split("/")[-2] for folder in folders) == ["cu13", "cuda_nvrtc", "torch"]
 
 
 @pytest.mark.parametrize(("driver", "says"), [("12.8", ""), ("13.0", "which loads"), ("11.8", "which cannot load")])

@@ -25,6 +25,13 @@ def test_explain_tells_what_runs_on_a_model() -> None:
     assert "mma.sync" in ampere
 
 
+@needs_nvrtc
+def test_precompile_tells_the_nvrtc_that_must_be_there_at_run_time(tmp_path: Path) -> None:
+    told = succeed("precompile", PROBLEM, "--gpu", "h200", TCONV3D_CACHE_DIR=str(tmp_path))
+    assert f"1 problems for NVIDIA H200, sm_90, 132 multiprocessors, by NVRTC {NVRTC['version']}, into" in told
+    assert "/no/such/nvrtc" in fail("precompile", PROBLEM, "--gpu", "h200", TCONV3D_NVRTC="/no/such/nvrtc")
+
+
 def test_the_choice_depends_on_the_multiprocessors() -> None:
     arguments = ("explain", "n1 ci64 co32 16x32x32 k3 s2 p1 bf16", "--device", "cuda", "--arch", "sm_90")
     few = succeed(*arguments, "--multiprocessors", "8")

@@ -44,10 +44,11 @@ def _print_isas(isas: list[dict[str, object]], chosen: str) -> None:
 
 def _print_cuda() -> None:
     seen = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    machine = _library.cuda_machine()
     if not seen:
         print(f"CUDA       PyTorch {torch.__version__} sees no GPU here")
+        print(f"  NVRTC    {_status(machine['nvrtc'])}")
         return
-    machine = _library.cuda_machine()
     print(f"CUDA       PyTorch (CUDA {torch.version.cuda}) sees {', '.join(seen)}")
     print(f"  driver   {_status(machine['driver'])}")
     print(f"  NVRTC    {_status(machine['nvrtc'])}{_other_major(machine)}")

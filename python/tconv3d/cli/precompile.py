@@ -35,10 +35,13 @@ def run(options: argparse.Namespace) -> int:
         require_gpu()
     gpu = torch.cuda.get_device_name() if asked is None else str(asked)
     compile_problem = _run if asked is None else partial(_compile_for, asked)
-    cache = _cache()
+    machine = _library.cuda_machine()
+    cache, nvrtc = machine["cache"], machine["nvrtc"]
     if not cache["folder"]:
         raise RuntimeError(f"there is no cache to compile into: {cache['reason']}")
-    print(f"{len(cases)} problems for {gpu}, into {cache['folder']}")
+    if not nvrtc["available"]:
+        raise RuntimeError(str(nvrtc["reason"]))
+    print(f"{len(cases)} problems for {gpu}, by NVRTC {nvrtc['version']}, into {cache['folder']}")
     gradients = any(case.problem.direction != "fwd" for case in cases)
     with own_gradients() if gradients else nullcontext():
         for index, case in enumerate(cases, start=1):

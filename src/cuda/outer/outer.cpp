@@ -6,6 +6,7 @@
 
 #include "cuda/reduction/split_kernel.hpp"
 #include "cuda/reduction/tile.hpp"
+#include "cuda/runtime/compile.hpp"
 #include "cuda/source/output_source.hpp"
 #include "cuda/source/prelude.hpp"
 #include "cuda/sweep/sweep.hpp"
@@ -69,9 +70,7 @@ std::string reject(const Question& question) {
     const Problem& problem = question.problem;
     if (problem.direction != Direction::bwd_weight)
         return std::string("takes bwd_weight, got ") + name(problem.direction);
-    if (question.device.sm != 90)
-        return "wgmma needs compute capability 9.0, got " + std::to_string(question.device.sm / 10) + "." +
-               std::to_string(question.device.sm % 10);
+    if (std::string reason = reject_wgmma(question.device.sm); !reason.empty()) return reason;
     if (bytes_per_element(problem.dtype) != OuterPlane::kElementBytes)
         return std::string("takes bf16 and f16, got ") + name(problem.dtype);
     if (problem.src_elements() == 0 || problem.dst_elements() == 0)

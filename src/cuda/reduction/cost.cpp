@@ -20,9 +20,10 @@ int64_t products_of_fragments(const Problem& problem) {
 }
 
 double tensor_clocks(const Problem& problem, const ReductionTile& tile, const Device& device) {
+    const bool in_one_clock = device.sm / 10 == 9 || device.sm / 10 == 10; // H100, B200, B300
     const int64_t products = box_steps(problem, tile) * (tile.src_channels / 16) * tile.warp_columns() *
                              tile.column_warps() * products_of_fragments(problem);
-    return as_double(products) * kModel.product_clocks * (device.sm == 90 || device.sm == 100 ? 1 : 2);
+    return as_double(products) * kModel.product_clocks * (in_one_clock ? 1 : 2);
 }
 
 constexpr double kLanes = 32;

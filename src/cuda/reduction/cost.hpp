@@ -11,8 +11,8 @@ struct ReductionModel {
     double split_overhead = 2;       ///< of fp32 in full, whose products are three times as many: not measured
     double laid_out_overhead = 2.25; ///< of 16-bit elements that are laid out
     double copied_overhead = 2.3;    ///< of those that copies bring to their positions
-    /// A product of 16 × 8 and one k step is a clock of all four tensor cores of a Hopper multiprocessor, two of an
-    /// older one; mma.sync reaches three quarters of that.
+    /// A product of 16 × 8 and one k step is a clock of all four tensor cores of a Hopper multiprocessor, or of one of
+    /// compute capability 10, two of others; mma.sync reaches three quarters of that.
     double product_clocks = 4.0 / 3;
     double shared_bytes_per_clock = 128;
     double copied_bytes_per_clock = 32; ///< from the L2 cache, for each multiprocessor

@@ -17,6 +17,11 @@ std::string version_text() {
     return std::to_string(version.major) + "." + std::to_string(version.minor);
 }
 
+bool is_nvrtc_before(int major, int minor) {
+    const NvrtcVersion version = nvrtc_version();
+    return version.major < major || (version.major == major && version.minor < minor);
+}
+
 std::vector<std::string> options_for(int sm) {
     std::vector<std::string> options = {
         "--gpu-architecture=" + architecture(sm),
@@ -25,8 +30,7 @@ std::vector<std::string> options_for(int sm) {
         "--ptxas-options=-v",                  // registers and spills, into the log
     };
     // NVRTC's own cache, which is used where there is a driver, knows the cubin but not its report; and ours is enough.
-    const NvrtcVersion version = nvrtc_version();
-    if (version.major > 12 || (version.major == 12 && version.minor >= 9)) options.emplace_back("--no-cache");
+    if (!is_nvrtc_before(12, 9)) options.emplace_back("--no-cache");
     if (std::getenv("TCONV3D_DEBUG_DIR") != nullptr) options.emplace_back("--generate-line-info");
     return options;
 }
@@ -106,8 +110,17 @@ std::string reject_architecture(int sm) {
 
 std::string architecture(int sm) {
     if (const std::string reason = reject_architecture(sm); !reason.empty()) throw KernelFailure(reason);
-    const bool has_own_features = sm >= 90 && nvrtc_version().major >= 12;
+    const bool has_own_features = sm >= 90 && !is_nvrtc_before(12, 0);
     return "sm_" + std::to_string(sm) + (has_own_features ? "a" : "");
+}
+
+std::string reject_wgmma(int sm) {
+    if (sm != 90)
+        return "wgmma needs compute capability 9.0, got " + std::to_string(sm / 10) + "." + std::to_string(sm % 10);
+    // 11.8 does not know the instruction, and 12.0 puts those of the swept form one after the other.
+    if (nvrtc_status().available && is_nvrtc_before(12, 1))
+        return "wgmma needs NVRTC 12.1 or later, got " + version_text();
+    return "";
 }
 
 Compiled compile_for(int sm, const KernelRequest& request) {

@@ -31,6 +31,10 @@ std::string reject_architecture(int sm);
 /// Throws KernelFailure where reject_architecture() has a reason.
 std::string architecture(int sm);
 
+/// Why this NVRTC does not make kernels with wgmma for the compute capability; empty when it does, and where no NVRTC
+/// is found that could be asked.
+std::string reject_wgmma(int sm);
+
 /// Compiles, past every cache, and reads the assembler's report on the entry. Needs no GPU and no driver.
 Compiled compile_for(int sm, const KernelRequest& request);
 

@@ -20,8 +20,8 @@ struct SharedMemory {
 };
 constexpr SharedMemory kSm75 = {64 << 10, 64 << 10};
 constexpr SharedMemory kSm80 = {163 << 10, 164 << 10};
-constexpr SharedMemory kSm86 = {99 << 10, 100 << 10};  // sm_89 and sm_120 too
-constexpr SharedMemory kSm90 = {227 << 10, 228 << 10}; // sm_100 too
+constexpr SharedMemory kSm86 = {99 << 10, 100 << 10};  // sm_89, sm_120 and sm_121 too
+constexpr SharedMemory kSm90 = {227 << 10, 228 << 10}; // sm_100 and sm_103 too
 
 Model model(const char* name, const char* device, int sm, int multiprocessors, SharedMemory shared, int64_t l2_mib) {
     return {name, {-1, device, sm, multiprocessors, shared.block, shared.multiprocessor, l2_mib << 20}};
@@ -43,7 +43,9 @@ const std::vector<Model>& models() {
         model("l4", "NVIDIA L4", 89, 58, kSm86, 48),
         model("l40s", "NVIDIA L40S", 89, 142, kSm86, 96),
         model("b200", "NVIDIA B200", 100, 148, kSm90, 126),
+        model("b300", "NVIDIA B300 SXM6 AC", 103, 148, kSm90, 126),
         model("rtx5090", "NVIDIA GeForce RTX 5090", 120, 170, kSm86, 96),
+        model("gb10", "NVIDIA GB10", 121, 48, kSm86, 24),
         model("t4", "Tesla T4", 75, 40, kSm75, 4),
     });
     return *all;

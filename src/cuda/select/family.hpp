@@ -12,7 +12,8 @@ namespace tconv3d::cuda {
 using Answer = tconv3d::Answer<Kernel>;
 using KernelCandidate = tconv3d::Candidate<Kernel>;
 
-/// What a family is asked. Answering is pure host code: nothing needs a GPU or NVRTC until a kernel is loaded.
+/// What a family is asked. Answering is pure host code, which needs neither a GPU nor NVRTC until a kernel is loaded;
+/// but where there is an NVRTC, its version may be a reason to refuse.
 struct Question {
     const Problem& problem;
     const Epilogue& epilogue;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cuda/reduction/split_kernel.hpp"
+#include "cuda/runtime/compile.hpp"
 #include "cuda/source/output_source.hpp"
 #include "cuda/source/prelude.hpp"
 #include "cuda/tensorcore/wgmma_source.hpp"
@@ -41,9 +42,7 @@ std::string reject(const Question& question) {
     const Problem& problem = question.problem;
     if (problem.direction != Direction::bwd_weight)
         return std::string("takes bwd_weight, got ") + name(problem.direction);
-    if (question.device.sm != 90)
-        return "wgmma needs compute capability 9.0, got " + std::to_string(question.device.sm / 10) + "." +
-               std::to_string(question.device.sm % 10);
+    if (std::string reason = reject_wgmma(question.device.sm); !reason.empty()) return reason;
     if (problem.dtype == DType::f64) return "tensor cores take f32, bf16 and f16, got f64";
     if (reduction_parts(problem) == 2) return "takes fp32 as tf32 only, got fp32 in full";
     return reject_beyond_32_bits(problem);

@@ -5,6 +5,7 @@
 
 #include "core/direction.hpp"
 #include "core/index_map.hpp"
+#include "cuda/runtime/compile.hpp"
 #include "cuda/tensorcore/any_size.hpp"
 #include "cuda/tensorcore/choice.hpp"
 #include "cuda/tensorcore/gathered/tiles.hpp"
@@ -126,12 +127,8 @@ Answer answer(const Question& question, Engine engine, Form form) {
     return answer;
 }
 
-std::string capability(const Device& device) {
-    return std::to_string(device.sm / 10) + "." + std::to_string(device.sm % 10);
-}
-
 Answer answer_wgmma(const Question& question, Form form) {
-    if (question.device.sm != 90) return {"wgmma needs compute capability 9.0, got " + capability(question.device), {}};
+    if (std::string reason = reject_wgmma(question.device.sm); !reason.empty()) return {std::move(reason), {}};
     return answer(question, Engine::wgmma, form);
 }
 
@@ -147,7 +144,9 @@ Answer answer_gathered(const Question& question) {
 
 Answer answer_mma(const Question& question) {
     if (question.device.sm < 80)
-        return {"mma.sync needs compute capability 8.0, got " + capability(question.device), {}};
+        return {"mma.sync needs compute capability 8.0, got " + std::to_string(question.device.sm / 10) + "." +
+                    std::to_string(question.device.sm % 10),
+                {}};
     return answer(question, Engine::mma, Form::streamed);
 }
 

@@ -86,10 +86,19 @@ __device__ __forceinline__ void multiply_pass_rounded(Accumulators& acc, Accumul
     }
 }
 
+/// Whether the accumulators of a tap group are cleared before the first wgmma replaces them. Before NVRTC 12.9 the
+/// assembler serialises products in accumulators that nobody has written.
+#if defined(__CUDACC_RTC__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1209
+constexpr bool kClearsReplaced = true;
+#else
+constexpr bool kClearsReplaced = false;
+#endif
+
 /// Multiplies stage `s` of input in split fp32, in all passes of the item.
 __device__ __forceinline__ void multiply_stage_rounded(Accumulators& acc, const Pipeline& pipe, const Item& item, int s,
                                                        PipelineState& w) {
     Accumulators group;
+    if constexpr (kWgmma && kClearsReplaced) clear(group);
     const int first = item.first_pass(), passes = item.passes();
 #pragma unroll 1
     for (int pass = first; pass < first + passes; ++pass)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "device.hpp"
+#include "shared/bf16_rounding.cuh"
 
 namespace ptx {
 
@@ -13,8 +14,7 @@ inline uint32_t bits_of(float value) {
     return bits;
 }
 inline uint16_t float_to_bf16(float value) {
-    const uint32_t bits = bits_of(value);
-    return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    return tconv3d::cuda::bf16_rounded(bits_of(value));
 }
 /// Compilers call a function to convert _Float16, which takes half of the time of many products.
 inline float f16_to_float(uint16_t bits) {
