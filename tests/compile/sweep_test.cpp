@@ -21,6 +21,7 @@ void expect_compiles(Problem problem) {
     EXPECT_LE(compiled.shared_bytes + request.dynamic_shared_bytes, kHopper.shared_memory_per_block) << where;
     EXPECT_EQ(compiled.log.find("warning"), std::string::npos) << where << "\n" << compiled.log;
     EXPECT_EQ(compiled.log.find("serialized"), std::string::npos) << where << "\n" << compiled.log;
+    testing::expect_registers_change_hands(compiled, SweepThreads::kConsumers + SweepThreads::kProducers, where);
 }
 
 class SweepCompile : public testing::NvrtcTest, public ::testing::WithParamInterface<size_t> {};

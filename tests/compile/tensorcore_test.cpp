@@ -38,7 +38,7 @@ protected:
         const auto& [tables, config] = tiling;
         const std::string where = problem.str() + ", " + config.name();
         const Compiled kernel = compile_for(device.sm, kernel_request(problem, tables, config, {}, {has_bias, false}));
-        testing::expect_fits(kernel, problem, engine, where);
+        testing::expect_fits(kernel, problem, config, where);
         const PackParcel parcel = pack_parcel(problem, config, device);
         EXPECT_EQ(compile_for(device.sm, pack_request(problem, tables, config, parcel)).spill_bytes, 0) << where;
     }
