@@ -100,6 +100,16 @@ TEST_F(TensorCoreCompile, PhasesWithoutTapsSerialiseNoProducts) {
         expect_compiles(Problem::parse(line), Engine::wgmma, Form::streamed, true);
 }
 
+/// Rows of NCDHW that are no multiple of 16 bytes: by two warps or by six, and beside many accumulators.
+TEST_F(TensorCoreCompile, RangesAreRearrangedWithoutSpills) {
+    expect_compiles(Problem::parse("n2 ci64 co64 31x31x31 k3 s1 p1 bf16 bwd_data"), Engine::wgmma, Form::streamed,
+                    true);
+    expect_compiles(Problem::parse("n8 ci48 co24 96x96x96 k3 bf16 bwd_data"), Engine::wgmma, Form::streamed, true);
+    expect_compiles(Problem::parse("n4 ci128 co64 17x17x17 k3 s2 p1 f16 bwd_data"), Engine::wgmma, Form::gathered,
+                    true);
+    expect_compiles(Problem::parse("n2 ci128 co32 31x65x17 k5 s2 p1 bf16"), Engine::wgmma, Form::streamed, true);
+}
+
 TEST_F(TensorCoreCompile, ManyTapsAlongDepthHaveTheirRegisters) {
     expect_compiles(Problem::parse("n8 ci240 co432 31x31x31 k14x1x5 s1x1x5 p0x1x0 f16 bwd_data"), Engine::wgmma,
                     Form::streamed, false);
