@@ -110,6 +110,19 @@ TEST_F(TensorCoreCompile, RangesAreRearrangedWithoutSpills) {
     expect_compiles(Problem::parse("n2 ci128 co32 31x65x17 k5 s2 p1 bf16"), Engine::wgmma, Form::streamed, true);
 }
 
+/// A lane asks for several rows of core matrices, element by element, before it needs the first.
+TEST_F(TensorCoreCompile, SingleElementsAreLoadedSideBySide) {
+    if (!testing::no_disassembler().empty()) GTEST_SKIP() << testing::no_disassembler();
+    for (const char* line :
+         {"n2 ci37 co32 31x31x31 k3 s1 p1 bf16 ndhwc", "n2 ci37 co32 31x31x31 k3 s1 p1 tf32 ndhwc"}) {
+        const Problem problem = Problem::parse(line);
+        const auto [tables, config] = best_tilings(problem, kHopper, Engine::wgmma, Form::streamed, 1).front();
+        ASSERT_EQ(config.input.source, Source::global) << line;
+        const Compiled kernel = compile_for(kHopper.sm, kernel_request(problem, tables, config, {}, {false, false}));
+        EXPECT_GE(testing::most_loads_under_way(testing::disassemble(kernel.cubin)), 16u) << line;
+    }
+}
+
 TEST_F(TensorCoreCompile, ManyTapsAlongDepthHaveTheirRegisters) {
     expect_compiles(Problem::parse("n8 ci240 co432 31x31x31 k14x1x5 s1x1x5 p0x1x0 f16 bwd_data"), Engine::wgmma,
                     Form::streamed, false);
