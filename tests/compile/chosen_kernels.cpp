@@ -47,7 +47,7 @@ void expect_tensor_cores(const Problem& problem, const Device& device, const std
     const auto [tables, config] = tensorcore::best_tilings(problem, device, engine, form, 1).front();
     const std::string what = where + ", " + config.name();
     const KernelRequest request = tensorcore::kernel_request(problem, tables, config, {}, {has_bias, false});
-    expect_fits(compile_within_limits(device, request, what), problem, engine, what);
+    expect_fits(compile_within_limits(device, request, what), problem, config, what);
     if (!config.packs_own_weights()) {
         const tensorcore::PackParcel parcel = tensorcore::pack_parcel(problem, config, device);
         expect_spills(device, tensorcore::pack_request(problem, tables, config, parcel), 0, "the packing of " + what);

@@ -36,7 +36,7 @@ protected:
             const tensorcore::Form form = family == "gather" ? tensorcore::Form::gathered : tensorcore::Form::streamed;
             const auto [tables, config] = tensorcore::best_tilings(problem, device, engine, form, 1).front();
             const KernelRequest request = tensorcore::kernel_request(problem, tables, config, chain, {true, true});
-            testing::expect_fits(compile_for(device.sm, request), problem, engine, where);
+            testing::expect_fits(compile_for(device.sm, request), problem, config, where);
         }
         EXPECT_LT(cpu_seconds() - start, kMostSeconds) << where;
     }

@@ -1,5 +1,6 @@
 #include "machine_code.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -115,6 +116,20 @@ std::string touches_sums_under_way(const std::vector<std::string>& instructions)
         }
     }
     return "";
+}
+
+size_t most_loads_under_way(const std::vector<std::string>& instructions) {
+    std::vector<int> under_way;
+    size_t most = 0;
+    for (const std::string& instruction : instructions) {
+        const std::vector<int> registers = registers_of(instruction);
+        if (std::find_first_of(under_way.begin(), under_way.end(), registers.begin(), registers.end()) !=
+            under_way.end())
+            under_way.clear();
+        if (instruction.find("LDG.") != std::string::npos && !registers.empty()) under_way.push_back(registers[0]);
+        most = std::max(most, under_way.size());
+    }
+    return most;
 }
 
 } // namespace tconv3d::testing

@@ -15,4 +15,7 @@ std::vector<std::string> disassemble(const std::string& cubin);
 /// is none. A compiler may put copies of them there: it does not know that the asm statement only begins the product.
 std::string touches_sums_under_way(const std::vector<std::string>& instructions);
 
+/// The most loads from global memory that are asked for before an instruction names the register of one of them.
+size_t most_loads_under_way(const std::vector<std::string>& instructions);
+
 } // namespace tconv3d::testing

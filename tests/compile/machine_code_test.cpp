@@ -26,6 +26,13 @@ TEST(MachineCode, NamesWhatTouchesThemBefore) {
     EXPECT_EQ(touches_sums_under_way({kLast, kOther, kWaitButOne, "MOV R2, R40"}), "MOV R2, R40");
 }
 
+TEST(MachineCode, CountsLoadsUntilOneIsNeeded) {
+    const std::string first = "@P0 LDG.E.U16.CONSTANT R16, desc[UR20][R2.64]",
+                      second = "LDG.E R17, desc[UR20][R2.64+0x2]";
+    EXPECT_EQ(most_loads_under_way({first, "MOV R3, R15", second, "PRMT R16, R16, 0x5410, R17"}), 2u);
+    EXPECT_EQ(most_loads_under_way({first, "PRMT R16, R16, 0x5410, RZ", second, "STS [R2], R17"}), 1u);
+}
+
 class MachineCodeOfKernels : public NvrtcTest {};
 
 /// Tests that compile kernels look at their machine code where it can be read, and are silent where it cannot.

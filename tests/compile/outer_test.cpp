@@ -16,7 +16,8 @@ bool expect_compiles(Problem problem, Layout layout, size_t tiles) {
     problem.layout = layout;
     if (!answer_outer({problem, {}, kHopper, 1}).accepts()) return false;
     for (const OuterTile& tile : best_outer_tiles(problem, kHopper, tiles))
-        testing::expect_registers(outer_request(problem, tile), problem.str() + ", " + tile.str());
+        testing::expect_registers(outer_request(problem, tile), OuterThreads::kConsumers + OuterThreads::kProducers,
+                                  problem.str() + ", " + tile.str());
     return true;
 }
 

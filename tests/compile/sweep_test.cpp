@@ -12,7 +12,8 @@ void expect_compiles(Problem problem) {
     problem.direction = Direction::bwd_weight;
     if (!answer_sweep({problem, {}, kHopper, 1}).accepts()) return;
     const SweepTile tile = best_sweep_tiles(problem, kHopper, 1).front();
-    testing::expect_registers(sweep_request(problem, tile), problem.str() + ", " + tile.str());
+    testing::expect_registers(sweep_request(problem, tile), SweepThreads::kConsumers + SweepThreads::kProducers,
+                              problem.str() + ", " + tile.str());
 }
 
 class SweepCompile : public testing::WgmmaTest, public ::testing::WithParamInterface<size_t> {};

@@ -32,7 +32,7 @@ void expect_compiles(const Problem& problem, Engine engine, const Tiling& tiling
     const auto& [tables, config] = tiling;
     const std::string where = problem.str() + ", " + config.name();
     const Compiled kernel = compile_for(device.sm, kernel_request(problem, tables, config, {}, {has_bias, false}));
-    testing::expect_fits(kernel, problem, engine, where);
+    testing::expect_fits(kernel, problem, config, where);
     const PackParcel parcel = pack_parcel(problem, config, device);
     EXPECT_EQ(compile_for(device.sm, pack_request(problem, tables, config, parcel)).spill_bytes, 0) << where;
 }
@@ -103,6 +103,29 @@ TEST_F(WgmmaCompile, PhasesWithoutTapsSerialiseNoProducts) {
     for (const char* line : {"n1 ci128 co128 40x40x40 k1 s2 f16 ndhwc", "n1 ci128 co368 41x41x41 k2 s3 f16",
                              "n1 ci64 co32 17x18x19 k1 s3 tf32", "n1 ci128 co128 40x40x40 k3 s4 bf16"})
         expect_compiles(Problem::parse(line), Engine::wgmma, Form::streamed, true);
+}
+
+/// Rows of NCDHW that are no multiple of 16 bytes: by two warps or by six, and beside many accumulators.
+TEST_F(WgmmaCompile, RangesAreRearrangedWithoutSpills) {
+    expect_compiles(Problem::parse("n2 ci64 co64 31x31x31 k3 s1 p1 bf16 bwd_data"), Engine::wgmma, Form::streamed,
+                    true);
+    expect_compiles(Problem::parse("n8 ci48 co24 96x96x96 k3 bf16 bwd_data"), Engine::wgmma, Form::streamed, true);
+    expect_compiles(Problem::parse("n4 ci128 co64 17x17x17 k3 s2 p1 f16 bwd_data"), Engine::wgmma, Form::gathered,
+                    true);
+    expect_compiles(Problem::parse("n2 ci128 co32 31x65x17 k5 s2 p1 bf16"), Engine::wgmma, Form::streamed, true);
+}
+
+/// A lane asks for several rows of core matrices, element by element, before it needs the first.
+TEST_F(WgmmaCompile, SingleElementsAreLoadedSideBySide) {
+    if (!testing::no_disassembler().empty()) GTEST_SKIP() << testing::no_disassembler();
+    for (const char* line :
+         {"n2 ci37 co32 31x31x31 k3 s1 p1 bf16 ndhwc", "n2 ci37 co32 31x31x31 k3 s1 p1 tf32 ndhwc"}) {
+        const Problem problem = Problem::parse(line);
+        const auto [tables, config] = best_tilings(problem, kHopper, Engine::wgmma, Form::streamed, 1).front();
+        ASSERT_EQ(config.input.source, Source::global) << line;
+        const Compiled kernel = compile_for(kHopper.sm, kernel_request(problem, tables, config, {}, {false, false}));
+        EXPECT_GE(testing::most_loads_under_way(testing::disassemble(kernel.cubin)), 16u) << line;
+    }
 }
 
 TEST_F(WgmmaCompile, ManyTapsAlongDepthHaveTheirRegisters) {

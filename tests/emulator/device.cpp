@@ -48,7 +48,7 @@ struct Fiber {
     ucontext_t first; // where it begins, on its stack
     jmp_buf next;     // where it goes on
     std::unique_ptr<char[]> stack{new char[kStackBytes]};
-    bool begun = false, done = false;
+    bool begun = false, done = false, waited_for_previous = false;
     int registers = 0;
     std::shared_ptr<int> open_copies = std::make_shared<int>(0); // of a group, that are not done
     std::deque<std::shared_ptr<int>> copies;
@@ -72,6 +72,8 @@ struct Barrier {
     int pending = 0;
     int bytes = 0;
     int phase = 0;
+    int maker = 0; // a thread
+    bool fenced = false;
 
     void end_phase() {
         constexpr int kMostBytes = (1 << 20) - 1;
@@ -95,6 +97,8 @@ std::map<int, Meeting> meetings;
 std::map<uint32_t, Barrier> barriers;
 Words given[kMostWarps][32];
 int free_registers; // of a lane, that warps have given and none has taken
+const unsigned char* previous;
+size_t previous_bytes;
 
 /// A random number of 16 bits, the same ones in every run.
 uint32_t draw() {
@@ -244,8 +248,27 @@ void exchanged() {
     meet(kFirstWarp + threadIdx.x / 32, 32);
 }
 
+void set_previous(const void* results, size_t bytes) {
+    previous = static_cast<const unsigned char*>(results);
+    previous_bytes = bytes;
+}
+
+void wait_for_previous() {
+    running->waited_for_previous = true;
+}
+
+void require_waited(const void* src) {
+    const bool is_result = src >= previous && src < previous + previous_bytes;
+    require(!is_result || running->waited_for_previous, "a copy is from %p, where the kernel before may still write",
+            src);
+}
+
 void barrier_init(uint32_t address, int arrivals) {
-    barriers[address] = {arrivals, arrivals, 0, 0};
+    barriers[address] = {arrivals, arrivals, 0, 0, threadIdx.x, false};
+}
+
+void fence_barriers() {
+    for (auto& [address, barrier] : barriers) barrier.fenced = barrier.fenced || barrier.maker == threadIdx.x;
 }
 
 void barrier_arrive(uint32_t address) {
@@ -257,7 +280,9 @@ void barrier_arrive(uint32_t address) {
 void barrier_expect(uint32_t address, int bytes) {
     Barrier& barrier = barriers.at(address);
     barrier.bytes += bytes;
-    if (bytes < 0) barrier.end_phase();
+    if (bytes >= 0) return;
+    require(barrier.fenced, "TMA counts bytes at barrier %u, which nobody has fenced", address);
+    barrier.end_phase();
 }
 
 void barrier_wait(uint32_t address, int parity) {

@@ -78,8 +78,14 @@ void run_cta(int block, int threads, void (*thread)());
 void take_registers(int registers);
 void give_registers(int registers);
 
-/// Its barriers, by address.
+/// For the CTAs that follow: what the kernel before them writes. A thread that copies it has waited for that kernel.
+void set_previous(const void* results, size_t bytes);
+void wait_for_previous();
+void require_waited(const void* src);
+
+/// Its barriers, by address. TMA sees those that a thread has made when that thread has fenced them.
 void barrier_init(uint32_t address, int arrivals);
+void fence_barriers();
 void barrier_arrive(uint32_t address);
 void barrier_expect(uint32_t address, int bytes);
 void barrier_wait(uint32_t address, int parity);
@@ -114,10 +120,10 @@ template <typename Value>
 Value __shfl_xor_sync(unsigned, Value value, int mask) {
     return emulator::shuffle(value, threadIdx.x % 32 ^ mask);
 }
-struct uint2 {
+struct alignas(8) uint2 {
     unsigned x, y;
 };
-struct uint4 {
+struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
 template <typename Value>

@@ -13,6 +13,15 @@ void aligns_stores() {
     ptx::store_shared(breaks ? 4 : 8, uint64_t{1});
 }
 
+void aligns_global_loads() {
+    static volatile unsigned seen;
+    seen = __ldg(reinterpret_cast<const uint4*>(result + (breaks ? 8 : 16))).x;
+}
+
+void aligns_global_stores() {
+    *reinterpret_cast<volatile uint32_t*>(result + (breaks ? 2 : 4)) = 1;
+}
+
 void stays_inside() {
     ptx::load_shared(breaks ? 64 : 60);
 }
@@ -27,11 +36,28 @@ void fences_before_tma_reads() {
 
 void fences_before_tma_writes() {
     ptx::barrier_init(0, 1);
+    ptx::fence_barrier_init();
     ptx::store_shared(16, uint32_t{1});
     if (!breaks) ptx::fence_shared_async();
     ptx::barrier_arrive_expect(0, 16);
     ptx::copy_bulk(16, result, 16, 0);
     ptx::barrier_wait(0, 0);
+}
+
+void fences_barriers() {
+    ptx::barrier_init(0, 1);
+    if (!breaks) ptx::fence_barrier_init();
+    ptx::barrier_arrive_expect(0, 16);
+    ptx::copy_bulk(16, result, 16, 0);
+    ptx::barrier_wait(0, 0);
+}
+
+void waits_for_the_kernel_before() {
+    emulator::set_previous(result, sizeof result);
+    if (!breaks) ptx::wait_for_previous();
+    ptx::copy_async(16, result);
+    ptx::copy_async_commit();
+    ptx::copy_async_wait<0>();
 }
 
 /// A thread of the last warp has no fence behind its store.
@@ -79,6 +105,7 @@ void copies_whole_units() {
     const ptx::TensorMap map = {
         result, {4, 4, 1, 1, 1}, {1, breaks ? 3 : 4, 16, 16, 16}, {4, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, 4, false, 0};
     ptx::barrier_init(0, 1);
+    ptx::fence_barrier_init();
     ptx::barrier_arrive_expect(0, 16);
     ptx::copy_box(128, map, 0, 0, 0, 1, 0, 0);
     ptx::barrier_wait(0, 0);
@@ -109,9 +136,13 @@ struct Rule {
 
 constexpr Rule kRules[] = {
     {aligns_stores, 1, "aligned stores"},
+    {aligns_global_loads, 1, "aligned loads of global memory"},
+    {aligns_global_stores, 1, "aligned stores to global memory"},
     {stays_inside, 1, "the size of shared memory"},
     {fences_before_tma_reads, 1, "a fence before TMA reads"},
     {fences_before_tma_writes, 1, "a fence before TMA writes"},
+    {fences_barriers, 1, "a fence behind new barriers"},
+    {waits_for_the_kernel_before, 1, "a wait for the kernel before"},
     {fences_before_wgmma, 128, "a fence before wgmma"},
     {fences_behind_cp_async, 1, "a fence behind cp.async"},
     {has_registers, 384, "registers to take"},

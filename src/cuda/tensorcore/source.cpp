@@ -59,9 +59,11 @@ void add_registers(Prelude& prelude, const TapTables& tables, const Config& conf
     const bool rearranges = config.input.source != Source::swizzled;
     int64_t consumer = rearranges && accumulators <= 160 ? 224 : 232;
     if (config.input.loads_by_addresses(config.sizes)) consumer = accumulators <= 140 ? 208 : 224;
-    if (config.input.source == Source::ranges) consumer = accumulators <= 144 ? 208 : 224;
+    if (config.input.source == Source::ranges) consumer = accumulators <= 144 ? 208 : accumulators <= 160 ? 216 : 224;
     if (config.gathered()) consumer = accumulators <= 120 ? 208 : rearranges ? 216 : 224;
-    if (four) consumer = config.any_size() ? 184 : 200;         // warps that rearrange have the tile in registers too
+    // Warps that rearrange ranges, or have the tile in registers too, need more.
+    const bool ranges = config.has_rearrangers() && config.input.source == Source::ranges && accumulators <= 144;
+    if (four) consumer = config.any_size() || ranges ? 184 : 200;
     const int64_t producers = config.has_rearrangers() ? 2 : 1; // warpgroups
     prelude.constant("kConsumerRegisters", consumer)
         .constant("kProducerRegisters", (all - storer - kConsumers * consumer) / producers)

@@ -50,6 +50,7 @@ bool is_exact() {
     const check::GuardedValues<Storage> residual = check::whole_numbers<Storage>(results, 3, 4);
     if (products::kOperands > 0) output.operands[0] = residual.data();
     emulator::set_shared_bytes(kSharedBytes);
+    emulator::set_previous(packed.data(), kPackedBytes);
     gridDim = {kGrid, 1, 1};
     blockIdx.y = 0;
     for (int block = 0; block < kGrid; ++block)

@@ -70,10 +70,17 @@ struct GlobalRow {
     }
 };
 
-/// The row that these loads have brought.
+/// The row that these loads have brought. Elements of 16 bits are put together here, where all loads have been asked
+/// for: if they were copied as they lie in `loads`, the compiler would put them together as they come, and wait for
+/// each.
 __device__ __forceinline__ CoreRow row_of(const RowLoad (&loads)[kRowLoads]) {
     CoreRow row;
-    memcpy(&row, loads, sizeof row);
+    if constexpr (kRowLoadBytes == 2) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) row.words[i] = loads[2 * i][0] | static_cast<uint32_t>(loads[2 * i + 1][0]) << 16;
+    } else {
+        memcpy(&row, loads, sizeof row);
+    }
     return row;
 }
 

@@ -14,6 +14,7 @@ inline void require_aligned(uint64_t a, uint64_t b, int64_t bytes) {
 inline void copy_async_part(uint32_t shared_dst, const void* src, int bytes) {
     require_aligned(shared_dst, reinterpret_cast<uint64_t>(src), 16);
     emulator::require(bytes >= 0 && bytes <= 16, "cp.async has %d of 16 bytes", bytes);
+    emulator::require_waited(src);
     emulator::copy_in([=] {
         unsigned char copied[16] = {};
         std::memcpy(copied, src, static_cast<size_t>(bytes));
@@ -80,6 +81,7 @@ inline void require_map(const TensorMap& map) {
 
 inline void copy_bulk(uint32_t shared_dst, const void* src, int bytes, uint32_t shared_barrier) {
     require_aligned(shared_dst, reinterpret_cast<uint64_t>(src), bytes);
+    emulator::require_waited(src);
     emulator::later([=] {
         emulator::async_store(shared_dst, src, static_cast<size_t>(bytes));
         emulator::barrier_expect(shared_barrier, -bytes);

@@ -7,7 +7,9 @@ namespace ptx {
 inline void barrier_init(uint32_t shared_barrier, int arrivals) {
     emulator::barrier_init(shared_barrier, arrivals);
 }
-inline void fence_barrier_init() {}
+inline void fence_barrier_init() {
+    emulator::fence_barriers();
+}
 inline void barrier_arrive(uint32_t shared_barrier) {
     emulator::barrier_arrive(shared_barrier);
 }
@@ -29,7 +31,9 @@ inline void fence_shared_async() {
     emulator::fence_async();
 }
 inline void let_next_start() {}
-inline void wait_for_previous() {}
+inline void wait_for_previous() {
+    emulator::wait_for_previous();
+}
 
 template <int kRegisters>
 void take_registers() {
