@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ._activations import has_hooks, why_no_steps
+from ._activations import has_hooks, has_own_forward, why_no_steps
 from .epilogue import Epilogue, Step
 from .nn import ConvTranspose3d
 
@@ -141,16 +141,20 @@ def fuse(model: nn.Module, convolutions: set[nn.Module]) -> dict[nn.Module, list
 
 
 def unfuse(model: nn.Module) -> None:
-    """Puts everything back."""
+    """Puts everything back, except where a forward that was set since may call that of the class: there each module
+    computes for itself."""
     for module in list(model.modules()):
         for key, child in module._modules.items():
             if isinstance(child, Fused):
-                module._modules[key] = child.activation
-                _share_hooks(child, child.activation)
                 child.tail.end()
+                if not has_own_forward(child):
+                    module._modules[key] = child.activation
+                    _share_hooks(child, child.activation)
         if type(module) is FusedBatchNorm3d:
-            module.__class__ = nn.BatchNorm3d  # type: ignore[assignment]
-            vars(module).pop("tail").end()
+            module.tail.end()
+            if not has_own_forward(module):
+                module.__class__ = nn.BatchNorm3d  # type: ignore[assignment]
+                del module.tail
         if "_tail" in vars(module):
             vars(module).pop("_tail").end()
 
@@ -213,7 +217,7 @@ def _places(sequence: nn.Sequential, prefix: str, around: tuple[_Place, ...] = (
 
 
 def _runs_in_order(sequence: nn.Sequential) -> bool:
-    return type(sequence).forward is nn.Sequential.forward and "forward" not in vars(sequence)
+    return type(sequence).forward is nn.Sequential.forward and not has_own_forward(sequence)
 
 
 def _may_be_fused(module: nn.Module, uses: Counter[Any]) -> bool:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from . import _cpu_estimate, _fusion, _library
+from ._activations import has_own_forward
 from .nn import ConvTranspose3d, LazyConvTranspose3d
 
 #: A module's name, a name with wildcards, the name or type of a module that contains it, or several of these.
@@ -137,7 +138,8 @@ def report(model: nn.Module) -> AccelerateReport:
 
 def restore(model: _Model) -> _Model:
     """Undoes `accelerate`, in place, and returns `model`: classes, activations and BatchNorms are what they were.
-    A module that was given an epilogue since stays tconv3d's, because PyTorch's has none.
+    A module that was given an epilogue since stays tconv3d's, because PyTorch's has none. So does one on which a
+    ``forward`` was set since, as libraries do that offload parameters, because that may call tconv3d's.
 
     >>> import tconv3d
     >>> from torch import nn
@@ -152,7 +154,7 @@ def restore(model: _Model) -> _Model:
     _fusion.unfuse(model)
     for module in model.modules():
         vars(module).pop(_REPORT, None)
-        if _is_swapped(module):
+        if _is_swapped(module) and not has_own_forward(module):
             for name in (_SWAPPED, "_leaves_cpu", "_checked_parameters"):
                 vars(module).pop(name, None)
             if module.epilogue is None:
@@ -263,8 +265,8 @@ def _why_left(module: nn.Module) -> str | None:
             f"is a {kind.__module__}.{kind.__qualname__}, a subclass that may compute something else "
             "(tconv3d.enable() takes its calls of F.conv_transpose3d)"
         )
-    if "forward" in vars(module):
-        return "has a forward of its own, set on the module"
+    if has_own_forward(module):
+        return "has a forward of its own, set on the module (accelerate can swap it before that is set)"
     return None
 
 

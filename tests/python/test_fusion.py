@@ -190,12 +190,26 @@ def hooked(index: int) -> nn.Module:
     return model
 
 
+def intercept(module: nn.Module) -> None:
+    """Sets a forward on the module, as libraries do that keep parameters elsewhere until it is called."""
+    before = module.forward
+    module.forward = lambda input: before(input) + 1  # type: ignore[method-assign]
+
+
+def intercepted(index: int) -> nn.Module:
+    model = nn.Sequential(up(), norm(), nn.ReLU()).eval()
+    intercept(model[index])
+    return model
+
+
 UNTOUCHED: dict[str, Callable[[], nn.Module]] = {
     "a forward of its own": lambda: OwnOrder(up(), nn.ReLU()),
     "a convolution in two places": TwiceTheSame,
     "a tail in two places": SharedTail,
     "a hook on the convolution": lambda: hooked(0),
     "a hook on the activation": lambda: hooked(1),
+    "a forward set on the convolution": lambda: intercepted(0),
+    "a forward set on the norm": lambda: intercepted(1),
     "in training mode": lambda: nn.Sequential(up(), norm(), nn.ReLU()).train(),
 }
 
@@ -206,6 +220,14 @@ def test_nothing_is_fused_where_others_see_the_parts(kind: str) -> None:
     expected = copy.deepcopy(model)(SRC)
     tconv3d.accelerate(model, fuse=True)
     assert tconv3d.report(model).fused == ()
+    torch.testing.assert_close(model(SRC), expected)
+
+
+def test_an_activation_with_a_forward_of_its_own_is_not_fused() -> None:
+    model = intercepted(2)
+    expected = model(SRC)
+    tconv3d.accelerate(model, fuse=True)
+    assert tconv3d.report(model).fused == (("0", ("1 (BatchNorm3d)",)),)
     torch.testing.assert_close(model(SRC), expected)
 
 
@@ -307,6 +329,9 @@ CHANGES: dict[str, Callable[[nn.Sequential], object]] = {
     "a hook on the norm": lambda model: listened_to(model[1][1]),
     "a hook on the activation": lambda model: listened_to(model[2][0]),
     "a hook on a container": lambda model: listened_to(model[1]),
+    "a forward set on the convolution": lambda model: intercept(model[1][0]),
+    "a forward set on the norm": lambda model: intercept(model[1][1]),
+    "a forward set on the activation": lambda model: intercept(model[2][0]),
     "a hook before the norm": lambda model: model[1][1].register_forward_pre_hook(lambda module, inputs: inputs[0] - 1),
     "a hook on the whole": listened_to,
     "one part restored": lambda model: tconv3d.restore(model[1][0]),
@@ -326,6 +351,22 @@ def test_a_model_may_be_changed_after_it_was_fused(kind: str, normed: bool) -> N
         CHANGES[kind](model)
     torch.testing.assert_close(fused.eval()(SRC), plain.eval()(SRC))
     torch.testing.assert_close(tconv3d.restore(fused)(SRC), plain(SRC))
+
+
+def test_restore_again_when_a_forward_is_taken_off() -> None:
+    """What had one while `restore` was called the first time is put back by the second."""
+    model = nn.Sequential(up(), norm(), nn.ReLU()).eval()
+    expected, before = model(SRC), repr(model)
+    tconv3d.accelerate(model, fuse=True, always=True)
+    for module in model:
+        intercept(module)
+    tconv3d.restore(model)
+    for module in model:
+        del module.forward
+    torch.testing.assert_close(model(SRC), expected)
+    assert repr(tconv3d.restore(model)) == before
+    assert not any(type(module).__module__.startswith("tconv3d") for module in model.modules())
+    torch.testing.assert_close(model(SRC), expected)
 
 
 def test_hooks_see_what_they_see_in_pytorchs_modules() -> None:
