@@ -102,7 +102,7 @@ def accelerate(
       fused    0 with 1 (ReLU)
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"accelerate: expected a torch.nn.Module, not {model!r}")
+        raise TypeError(f"accelerate: expected a torch.nn.Module, not {_described(model)}")
     _library.require()
     names = _names(model)
     selected = _selected(model, names, only, skip)
@@ -150,7 +150,7 @@ def restore(model: _Model) -> _Model:
     )
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"restore: expected a torch.nn.Module, not {model!r}")
+        raise TypeError(f"restore: expected a torch.nn.Module, not {_described(model)}")
     _fusion.unfuse(model)
     for module in model.modules():
         vars(module).pop(_REPORT, None)
@@ -160,6 +160,13 @@ def restore(model: _Model) -> _Model:
             if module.epilogue is None:
                 _set_class(module, _REPLACED[_plain_type(module)])
     return model
+
+
+def _described(value: object) -> str:
+    """A class by its name, and all else by its type: the text of a state_dict or a list of models fills the screen."""
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}, of which it takes an instance"
+    return f"a value of the type {type(value).__qualname__}"
 
 
 def _shown(name: str) -> str:
@@ -205,7 +212,8 @@ def _matches(
         }
         if isinstance(part, str) and not matching:
             known = ", ".join(sorted(_shown(name) for own in names.values() for name in own))
-            raise ValueError(f"accelerate: {argument}={part!r} matches none of the transposed convolutions: {known}")
+            there = f"none of the transposed convolutions: {known}" if known else "nothing: the model has none to swap"
+            raise ValueError(f"accelerate: {argument}={part!r} matches {there}")
         found |= matching
     return found
 
