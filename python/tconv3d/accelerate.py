@@ -41,6 +41,8 @@ class AccelerateReport:
     left_on_cpu: tuple[tuple[str, str], ...] = ()
     #: Name of a transposed convolution, and the modules behind it that it computes.
     fused: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    #: Name of a transposed convolution, and the BatchNorm3d behind it that it would compute, were that in eval mode.
+    in_training: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         if not self.swapped and not self.left:
@@ -61,6 +63,9 @@ class AccelerateReport:
                 )
         lines += [f"  left     {_shown(name)}: {why}" for name, why in self.left]
         lines += [f"  fused    {_shown(name)} with {', '.join(what)}" for name, what in fused.items()]
+        for name, norm in self.in_training:
+            lines.append(f"  apart    {_shown(name)} and {norm}, which is in training mode: after model.eval(),")
+            lines.append("           accelerate(model, fuse=True) fuses them")
         return "\n".join(lines)
 
 
@@ -232,7 +237,7 @@ def _set_report(
     model: nn.Module,
     names: dict[nn.Module, list[str]],
     left: list[tuple[str, str]],
-    fused: dict[nn.Module, list[str]],
+    fused: dict[nn.Module, _fusion.Behind],
 ) -> None:
     before = vars(model).get(_REPORT)
     swapped = [module for module in names if _is_swapped(module)]
@@ -242,8 +247,9 @@ def _set_report(
         tuple((names[module][0], _why_slower(module)) for module in swapped if vars(module).get("_leaves_cpu")),
         (
             *(before.fused if before is not None else ()),
-            *((names[module][0], tuple(what)) for module, what in fused.items() if what),
+            *((names[module][0], tuple(behind.fused)) for module, behind in fused.items() if behind.fused),
         ),
+        tuple((names[module][0], behind.in_training) for module, behind in fused.items() if behind.in_training),
     )
 
 

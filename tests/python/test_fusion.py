@@ -255,6 +255,19 @@ def test_the_report_names_what_was_fused() -> None:
     assert "fused in eval mode: channel_mul channel_add relu" in repr(model)
 
 
+def test_the_report_tells_of_a_norm_in_training_mode() -> None:
+    """Models are in training mode when they are made, where nothing behind a BatchNorm3d is fused."""
+    model = nn.Sequential(up(), norm(), nn.ReLU(), nn.ConvTranspose3d(6, 6, 2), nn.ReLU())
+    report = tconv3d.report(tconv3d.accelerate(model, fuse=True))
+    assert report.in_training == (("0", "1 (BatchNorm3d)"),)
+    assert "apart    0 and 1 (BatchNorm3d), which is in training mode: after model.eval()," in str(report)
+    report = tconv3d.report(tconv3d.accelerate(model.eval(), fuse=True))
+    assert report.in_training == ()
+    assert report.fused == (("3", ("4 (ReLU)",)), ("0", ("1 (BatchNorm3d)", "2 (ReLU)")))
+    model = nn.Sequential(up(), without_statistics(), nn.ReLU())
+    assert tconv3d.report(tconv3d.accelerate(model, fuse=True)).in_training == ()
+
+
 def test_torchscript_takes_fused_activations() -> None:
     model = tconv3d.accelerate(nn.Sequential(up(), nn.ReLU()), fuse=True, always=True)
     torch.testing.assert_close(torch.jit.script(model)(SRC), model(SRC))
