@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ._activations import has_hooks, has_own_forward, why_no_steps
+from ._activations import are_all_heard, has_hooks, has_own_forward, why_no_steps
 from .epilogue import Epilogue, Step
 from .nn import ConvTranspose3d
 
@@ -79,7 +79,7 @@ class Tail:
         """Whether the convolution computes it: all that stand in it ask, and compute for themselves where it does not.
         In training mode the batch's own mean and variance are not known before the convolution is. A module that was
         put in the place of another does not ask, and one with hooks shows its own output to others."""
-        if not self.places or (self.norm is not None and self.norm.training):
+        if not self.places or (self.norm is not None and self.norm.training) or are_all_heard():
             return False
         for parent, key, module, size, _, _ in self.places:
             if parent._modules.get(key) is not module or len(module._modules) != size or has_hooks(module):

@@ -96,7 +96,7 @@ def accelerate(
     Sequential must be called as a whole: code that calls a module or a slice of it by itself gets the output with what
     was fused. A transposed convolution with hooks (a lazy one has some until its first input), or one that is in
     several places, keeps its own output. Where you later put other modules between them, take some out or register
-    hooks, each computes for itself.
+    hooks, for them or for all modules, each computes for itself.
 
     >>> import tconv3d
     >>> from torch import nn
