@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -35,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough, as `| head` has; nothing is left to be flushed at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        print(f"tconv3d {options.command}: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"tconv3d {options.command}: {error}", file=sys.stderr)
         return 1

@@ -9,6 +9,7 @@ from typing import Any, Union
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules import module as _module
 
 from .epilogue import Epilogue
 
@@ -46,14 +47,25 @@ def why_no_steps(module: nn.Module) -> str | None:
     if type(module) not in _MODULES:
         return f"no step computes what {_type_name(module)} does (steps stand for {_known()})"
     if has_hooks(module):
-        return f"{_type_name(module)} has hooks, which would not be called"
+        return f"{_type_name(module)} has hooks or a forward of its own, which would not be called"
     return None
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether somebody listens to the module's calls."""
-    forward = module._forward_hooks or module._forward_pre_hooks
+    """Whether somebody listens to the module's calls, by hooks or by a `forward` that was set on the module."""
+    forward = module._forward_hooks or module._forward_pre_hooks or has_own_forward(module)
     return bool(forward or module._backward_hooks or module._backward_pre_hooks)
+
+
+def are_all_heard() -> bool:
+    """Whether hooks for all modules listen to the calls of each."""
+    forward = _module._global_forward_hooks or _module._global_forward_pre_hooks
+    return bool(forward or _module._global_backward_hooks or _module._global_backward_pre_hooks)
+
+
+def has_own_forward(module: nn.Module) -> bool:
+    """Whether a `forward` was set on the module, which hides that of its class and may call it."""
+    return "forward" in vars(module)
 
 
 def _of_module(module: nn.Module, argument: str) -> Epilogue:

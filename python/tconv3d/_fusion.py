@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ._activations import has_hooks, why_no_steps
+from ._activations import are_all_heard, has_hooks, has_own_forward, why_no_steps
 from .epilogue import Epilogue, Step
 from .nn import ConvTranspose3d
 
@@ -79,7 +79,7 @@ class Tail:
         """Whether the convolution computes it: all that stand in it ask, and compute for themselves where it does not.
         In training mode the batch's own mean and variance are not known before the convolution is. A module that was
         put in the place of another does not ask, and one with hooks shows its own output to others."""
-        if not self.places or (self.norm is not None and self.norm.training):
+        if not self.places or (self.norm is not None and self.norm.training) or are_all_heard():
             return False
         for parent, key, module, size, _, _ in self.places:
             if parent._modules.get(key) is not module or len(module._modules) != size or has_hooks(module):
@@ -125,10 +125,19 @@ class _Place(NamedTuple):
         return self._replace(module=module, size=len(module._modules))
 
 
-def fuse(model: nn.Module, convolutions: set[nn.Module]) -> dict[nn.Module, list[str]]:
+class Behind(NamedTuple):
+    """What stands behind a convolution in a Sequential."""
+
+    #: What the convolution computes.
+    fused: list[str]
+    #: A BatchNorm3d that it would compute if that were in eval mode.
+    in_training: str | None
+
+
+def fuse(model: nn.Module, convolutions: set[nn.Module]) -> dict[nn.Module, Behind]:
     """Fuses what follows the `convolutions` in a Sequential; says what, by the convolution."""
     uses = Counter(module for _, module in model.named_modules(remove_duplicate=False))
-    done: dict[nn.Module, list[str]] = {}
+    done: dict[nn.Module, Behind] = {}
     # Inner Sequentials are parts of outer ones, which come first.
     for prefix, sequence in model.named_modules():
         if isinstance(sequence, nn.Sequential) and _runs_in_order(sequence):
@@ -136,21 +145,27 @@ def fuse(model: nn.Module, convolutions: set[nn.Module]) -> dict[nn.Module, list
             for index, place in enumerate(places):
                 convolution = place.module
                 if convolution in convolutions - done.keys() and _may_be_fused(convolution, uses):
-                    done[convolution] = _fuse_behind(place, places[index + 1 :], sequence, uses)
+                    behind = places[index + 1 :]
+                    in_training = _norm_in_training(convolution, behind, uses)
+                    done[convolution] = Behind(_fuse_behind(place, behind, sequence, uses), in_training)
     return done
 
 
 def unfuse(model: nn.Module) -> None:
-    """Puts everything back."""
+    """Puts everything back, except where a forward that was set since may call that of the class: there each module
+    computes for itself."""
     for module in list(model.modules()):
         for key, child in module._modules.items():
             if isinstance(child, Fused):
-                module._modules[key] = child.activation
-                _share_hooks(child, child.activation)
                 child.tail.end()
+                if not has_own_forward(child):
+                    module._modules[key] = child.activation
+                    _share_hooks(child, child.activation)
         if type(module) is FusedBatchNorm3d:
-            module.__class__ = nn.BatchNorm3d  # type: ignore[assignment]
-            vars(module).pop("tail").end()
+            module.tail.end()
+            if not has_own_forward(module):
+                module.__class__ = nn.BatchNorm3d  # type: ignore[assignment]
+                del module.tail
         if "_tail" in vars(module):
             vars(module).pop("_tail").end()
 
@@ -161,7 +176,7 @@ def _fuse_behind(place: _Place, places: list[_Place], whole: Any, uses: Counter[
     following = _following(convolution, places, uses)
     if not following:
         return []
-    fused = [f"{each.name} ({type(each.module).__name__})" for each in following]
+    fused = [_shown(each) for each in following]
     tail, chain = Tail(), Epilogue()
     taken = [place]
     for each in following:
@@ -188,11 +203,22 @@ def _following(convolution: Any, places: list[_Place], uses: Counter[Any]) -> li
     for place in places:
         if uses[place.parent] != 1:
             break
-        is_norm = not found and _is_folded_norm(place.module, uses, convolution)
+        is_norm = not found and not place.module.training and _is_norm_of(place.module, uses, convolution)
         if not is_norm and why_no_steps(place.module) is not None:
             break
         found.append(place)
     return found
+
+
+def _norm_in_training(convolution: Any, places: list[_Place], uses: Counter[Any]) -> str | None:
+    for place in places[:1]:
+        if uses[place.parent] == 1 and place.module.training and _is_norm_of(place.module, uses, convolution):
+            return _shown(place)
+    return None
+
+
+def _shown(place: _Place) -> str:
+    return f"{place.name} ({type(place.module).__name__})"
 
 
 def _share_hooks(giving: nn.Module, taking: nn.Module) -> None:
@@ -213,7 +239,7 @@ def _places(sequence: nn.Sequential, prefix: str, around: tuple[_Place, ...] = (
 
 
 def _runs_in_order(sequence: nn.Sequential) -> bool:
-    return type(sequence).forward is nn.Sequential.forward and "forward" not in vars(sequence)
+    return type(sequence).forward is nn.Sequential.forward and not has_own_forward(sequence)
 
 
 def _may_be_fused(module: nn.Module, uses: Counter[Any]) -> bool:
@@ -221,10 +247,10 @@ def _may_be_fused(module: nn.Module, uses: Counter[Any]) -> bool:
     return isinstance(module, ConvTranspose3d) and module._tail is None and uses[module] == 1 and not has_hooks(module)
 
 
-def _is_folded_norm(module: nn.Module, uses: Counter[Any], convolution: ConvTranspose3d) -> bool:
+def _is_norm_of(module: nn.Module, uses: Counter[Any], convolution: ConvTranspose3d) -> bool:
+    """Whether the convolution can compute it in eval mode."""
     return (
         type(module) is nn.BatchNorm3d
-        and not module.training
         and module.running_mean is not None
         and module.num_features == convolution.out_channels
         and uses[module] == 1

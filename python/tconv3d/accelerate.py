@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from . import _cpu_estimate, _fusion, _library
+from ._activations import has_own_forward
 from .nn import ConvTranspose3d, LazyConvTranspose3d
 
 #: A module's name, a name with wildcards, the name or type of a module that contains it, or several of these.
@@ -40,6 +41,8 @@ class AccelerateReport:
     left_on_cpu: tuple[tuple[str, str], ...] = ()
     #: Name of a transposed convolution, and the modules behind it that it computes.
     fused: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    #: Name of a transposed convolution, and the BatchNorm3d behind it that it would compute, were that in eval mode.
+    in_training: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         if not self.swapped and not self.left:
@@ -60,6 +63,9 @@ class AccelerateReport:
                 )
         lines += [f"  left     {_shown(name)}: {why}" for name, why in self.left]
         lines += [f"  fused    {_shown(name)} with {', '.join(what)}" for name, what in fused.items()]
+        for name, norm in self.in_training:
+            lines.append(f"  apart    {_shown(name)} and {norm}, which is in training mode: after model.eval(),")
+            lines.append("           accelerate(model, fuse=True) fuses them")
         return "\n".join(lines)
 
 
@@ -90,7 +96,7 @@ def accelerate(
     Sequential must be called as a whole: code that calls a module or a slice of it by itself gets the output with what
     was fused. A transposed convolution with hooks (a lazy one has some until its first input), or one that is in
     several places, keeps its own output. Where you later put other modules between them, take some out or register
-    hooks, each computes for itself.
+    hooks, for them or for all modules, each computes for itself.
 
     >>> import tconv3d
     >>> from torch import nn
@@ -101,7 +107,7 @@ def accelerate(
       fused    0 with 1 (ReLU)
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"accelerate: expected a torch.nn.Module, not {model!r}")
+        raise TypeError(f"accelerate: expected a torch.nn.Module, not {_described(model)}")
     _library.require()
     names = _names(model)
     selected = _selected(model, names, only, skip)
@@ -137,7 +143,8 @@ def report(model: nn.Module) -> AccelerateReport:
 
 def restore(model: _Model) -> _Model:
     """Undoes `accelerate`, in place, and returns `model`: classes, activations and BatchNorms are what they were.
-    A module that was given an epilogue since stays tconv3d's, because PyTorch's has none.
+    A module that was given an epilogue since stays tconv3d's, because PyTorch's has none. So does one on which a
+    ``forward`` was set since, as libraries do that offload parameters, because that may call tconv3d's.
 
     >>> import tconv3d
     >>> from torch import nn
@@ -148,16 +155,23 @@ def restore(model: _Model) -> _Model:
     )
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"restore: expected a torch.nn.Module, not {model!r}")
+        raise TypeError(f"restore: expected a torch.nn.Module, not {_described(model)}")
     _fusion.unfuse(model)
     for module in model.modules():
         vars(module).pop(_REPORT, None)
-        if _is_swapped(module):
+        if _is_swapped(module) and not has_own_forward(module):
             for name in (_SWAPPED, "_leaves_cpu", "_checked_parameters"):
                 vars(module).pop(name, None)
             if module.epilogue is None:
                 _set_class(module, _REPLACED[_plain_type(module)])
     return model
+
+
+def _described(value: object) -> str:
+    """A class by its name, and all else by its type: the text of a state_dict or a list of models fills the screen."""
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}, of which it takes an instance"
+    return f"a value of the type {type(value).__qualname__}"
 
 
 def _shown(name: str) -> str:
@@ -203,7 +217,8 @@ def _matches(
         }
         if isinstance(part, str) and not matching:
             known = ", ".join(sorted(_shown(name) for own in names.values() for name in own))
-            raise ValueError(f"accelerate: {argument}={part!r} matches none of the transposed convolutions: {known}")
+            there = f"none of the transposed convolutions: {known}" if known else "nothing: the model has none to swap"
+            raise ValueError(f"accelerate: {argument}={part!r} matches {there}")
         found |= matching
     return found
 
@@ -222,7 +237,7 @@ def _set_report(
     model: nn.Module,
     names: dict[nn.Module, list[str]],
     left: list[tuple[str, str]],
-    fused: dict[nn.Module, list[str]],
+    fused: dict[nn.Module, _fusion.Behind],
 ) -> None:
     before = vars(model).get(_REPORT)
     swapped = [module for module in names if _is_swapped(module)]
@@ -232,8 +247,9 @@ def _set_report(
         tuple((names[module][0], _why_slower(module)) for module in swapped if vars(module).get("_leaves_cpu")),
         (
             *(before.fused if before is not None else ()),
-            *((names[module][0], tuple(what)) for module, what in fused.items() if what),
+            *((names[module][0], tuple(behind.fused)) for module, behind in fused.items() if behind.fused),
         ),
+        tuple((names[module][0], behind.in_training) for module, behind in fused.items() if behind.in_training),
     )
 
 
@@ -263,8 +279,8 @@ def _why_left(module: nn.Module) -> str | None:
             f"is a {kind.__module__}.{kind.__qualname__}, a subclass that may compute something else "
             "(tconv3d.enable() takes its calls of F.conv_transpose3d)"
         )
-    if "forward" in vars(module):
-        return "has a forward of its own, set on the module"
+    if has_own_forward(module):
+        return "has a forward of its own, set on the module (accelerate can swap it before that is set)"
     return None
 
 

@@ -177,6 +177,8 @@ class ConvTranspose3d(nn.ConvTranspose3d):
         steps, text = self._epilogue_steps or (), self._epilogue_text
         if given is not None or None in self._epilogue_names:
             brought = () if given is None else (given,) if isinstance(given, Tensor) else given
+            if not isinstance(brought, (tuple, list)):
+                raise TypeError(f"ConvTranspose3d: operands must be a list of tensors, not {brought!r}")
             tensors = (self.epilogue or Epilogue()).bind(*brought).bound_operands()
         else:
             tensors = [self._tensor(name) for name in self._epilogue_names]

@@ -35,6 +35,14 @@ _FIELDS = {
     "d": "dilation",
     "g": "groups",
 }
+#: What a problem string must have, in the words of its text.
+_REQUIRED = {
+    "src_channels": "ci (input channels)",
+    "dst_channels": "co (output channels)",
+    "src": "the input's extents",
+    "kernel": "k (kernel)",
+}
+_EXAMPLE = "n8 ci48 co24 96x96x96 k3 s2 p1"
 _SCALARS = ("batch", "src_channels", "dst_channels", "groups")
 
 
@@ -70,9 +78,9 @@ class Problem:
             if name in fields:
                 raise ValueError(f"problem '{text}' gives {name} twice")
             fields[name] = value
-        missing = [name for name in ("src_channels", "dst_channels", "src", "kernel") if name not in fields]
+        missing = [words for name, words in _REQUIRED.items() if name not in fields]
         if missing:
-            raise ValueError(f"problem '{text}' lacks {', '.join(missing)}")
+            raise ValueError(f"problem '{text}' lacks {', '.join(missing)}, as in '{_EXAMPLE}'")
         return Problem(**fields)
 
     @staticmethod
@@ -169,7 +177,7 @@ def _parse_token(token: str, text: str) -> tuple[str, Any]:
             return name, token
     match = _TOKEN.fullmatch(token)
     if match is None:
-        raise ValueError(f"problem '{text}' has '{token}', which is not understood")
+        raise ValueError(f"problem '{text}' has '{token}', which is not understood; one is '{_EXAMPLE}'")
     name = _FIELDS[match[1]]
     numbers = [int(number) for number in match[2].split("x")]
     if name not in _SCALARS:

@@ -108,7 +108,8 @@ def enable() -> Switch:
     It holds until `disable`, or for a ``with`` block, or while a function runs that it decorates. Blocks nest. The
     function is a global of PyTorch: all threads see the change. Blocks of several threads may overlap in any order; of
     what holds, the latest begun decides, and when the last block ends, what was called outside of blocks. Code that
-    took the function before (``from torch.nn.functional import conv_transpose3d``) keeps PyTorch's.
+    took the function before (``from torch.nn.functional import conv_transpose3d``) keeps PyTorch's. Around the call of
+    what ``torch.compile`` has compiled it needs no graph break; within, it breaks the graph.
 
     >>> import tconv3d
     >>> with tconv3d.enable():

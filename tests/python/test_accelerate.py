@@ -187,6 +187,10 @@ def test_what_accelerate_refuses() -> None:
         tconv3d.accelerate(torch.ones(1))  # type: ignore[type-var]
     with pytest.raises(TypeError, match="Module"):
         tconv3d.restore(torch.ones(1))  # type: ignore[type-var]
+    with pytest.raises(TypeError, match=r"not a value of the type OrderedDict$"):
+        tconv3d.accelerate(Net().state_dict())  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="not the class Net, of which it takes an instance"):
+        tconv3d.accelerate(Net)  # type: ignore[type-var]
 
 
 def test_operators_that_cannot_be_used_are_told_by_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,6 +270,8 @@ def test_a_selection_that_matches_nothing_is_an_error() -> None:
             tconv3d.accelerate(Decoder(), **{argument: "decoder.up"})
     with pytest.raises(TypeError, match="names and types"):
         tconv3d.accelerate(Decoder(), only=[3])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"only='up' matches nothing: the model has none to swap$"):
+        tconv3d.accelerate(nn.Conv3d(1, 1, 1), only="up")
     with pytest.raises(TypeError, match="only takes names and types of modules, not 3"):
         tconv3d.accelerate(Decoder(), only=3)  # type: ignore[arg-type]
 

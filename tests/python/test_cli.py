@@ -18,6 +18,7 @@ import torch
 import tconv3d
 from conftest import MACHINE
 from tconv3d.__main__ import main
+from tconv3d.cli import bench as bench_command
 from tconv3d.cli import listed
 from tconv3d.cli.cases import make_tensors, tconv3d_call, torch_call
 from tconv3d.cli.environment import own_gradients
@@ -191,6 +192,15 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         assert process.stderr.read() == b""
 
 
+def test_an_interrupt_is_told_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(options: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench_command, "run", interrupted)
+    done = run("bench")
+    assert (done.returncode, done.stderr) == (130, "tconv3d bench: interrupted\n")
+
+
 def test_explain_finds_problems_by_name() -> None:
     assert "96x96x96" in succeed("explain", "kb1_70", "--no-measure")
 
@@ -207,6 +217,9 @@ def test_explain_takes_lists_of_dtypes_layouts_and_directions() -> None:
     ("arguments", "mentions"),
     [
         (("explain", "n1 ci2 co3 2x3x4 k3 q7"), "q7"),
+        (("explain", "n1 ci2"), "lacks co (output channels), the input's extents, k (kernel), as in 'n8 ci48 co24"),
+        (("explain", "ci2 co3 4x4 k3"), "'4x4', which is not understood; one is 'n8 ci48 co24"),
+        (("explain", PROBLEM, "--device", "gpu"), "--device is cpu or cuda, got gpu"),
         (("explain", PROBLEM, "--device", "mps"), "--device is cpu or cuda, got mps"),
         (("explain", "n1 ci2 co3 1x1x1 k1 p1"), "-1"),
         (("explain", PROBLEM, "--epilogue", "blur"), "blur"),

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import problem_file
 import tconv3d
 from block import Block
-from oracle import LAYOUTS
+from oracle import LAYOUTS, ours_ran
 from tconv3d import Epilogue, conv_transpose3d
 
 OPS = torch.ops.tconv3d
@@ -162,6 +162,29 @@ def test_compile_under_autocast() -> None:
         ours, eager = compiled(src), model(src)
     assert ours.dtype == eager.dtype
     torch.testing.assert_close(ours, eager, rtol=0.05, atol=0.05)
+
+
+def test_compile_with_enable() -> None:
+    """Around the call of what is compiled it costs no graph break, and what was compiled without is compiled again;
+    within, it breaks the graph, and the block is tconv3d's all the same."""
+    torch.compiler.reset()
+    model, src = nn.ConvTranspose3d(4, 6, 3, stride=2), torch.randn(2, 4, 3, 4, 5)
+    expected = model(src)
+
+    def within(src: Tensor) -> Tensor:
+        with tconv3d.enable():
+            return model(src)
+
+    whole = torch.compile(model, fullgraph=True, backend="aot_eager")
+    pieces = torch.compile(within, backend="aot_eager")
+    assert not ours_ran(whole, src)
+    with tconv3d.enable():
+        torch.testing.assert_close(whole(src), expected)
+        assert ours_ran(whole, src)
+    torch.testing.assert_close(pieces(src), expected)
+    assert ours_ran(pieces, src)
+    assert not tconv3d.is_enabled()
+    assert not ours_ran(whole, src)
 
 
 def test_compile_an_accelerated_model() -> None:

@@ -219,6 +219,11 @@ EPILOGUES: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]]
     "constant as tensor": (lambda: Epilogue().mul(torch.ones(1)), TypeError, ("tensor",)),
     "constant not finite": (lambda: Epilogue().mul(float("inf")), ValueError, ("inf",)),
     "softplus with beta 0": (lambda: Epilogue().softplus(beta=0), ValueError, ("beta",)),
+    "operands of a call are no list": (
+        lambda: tconv3d.ConvTranspose3d(4, 6, 3, epilogue=Epilogue().residual_add())(SRC, operands=0.5),
+        TypeError,
+        ("operands must be a list of tensors", "0.5"),
+    ),
     "operand is no tensor": (lambda: Epilogue().channel_add([1.0]), TypeError, ("[1.0]",)),
     "channel operand of rank 2": (lambda: Epilogue().channel_mul(torch.ones(6, 1)), ValueError, ("[6, 1]",)),
     "channel operand too short": (with_epilogue(Epilogue().channel_mul(torch.ones(5))), RuntimeError, ("5", "6")),

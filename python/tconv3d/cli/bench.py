@@ -24,7 +24,7 @@ from .timing import interleaved
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="default: cpu")
     parser.add_argument("--problems", default="baselines", metavar="FILE", help="problem file (default: baselines)")
     parser.add_argument("--filter", type=_regex, default="", metavar="REGEX", help="only problems whose name matches")
     _add_list(parser, ["--direction", "--directions"], list(DIRECTIONS), "all of them on the CPU, fwd on a GPU")

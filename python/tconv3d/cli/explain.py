@@ -20,16 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda or cuda:1")
     add_variants(parser)
     parser.add_argument("--epilogue", default="", metavar="TEXT", help='such as "clamp(min=-1) div(2)"')
-    parser.add_argument("--problems", default="baselines", metavar="FILE", help="where names are looked up")
+    parser.add_argument("--problems", default="baselines", metavar="FILE", help="of the names (default: baselines)")
     parser.add_argument("--no-measure", action="store_true", help="leave out the roofline, which takes a second")
     model.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     _library.require()
-    device = torch.device(options.device)
-    if device.type not in ("cpu", "cuda"):
+    if options.device.partition(":")[0] not in ("cpu", "cuda"):
         raise ValueError(f"--device is cpu or cuda, got {options.device}: elsewhere PyTorch's operator computes")
+    device = torch.device(options.device)
     cases = variants(_find(options.problem, options.problems), options)
     asked = model.asked_for(options)
     if asked is not None and device.type != "cuda":
