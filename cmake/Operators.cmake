@@ -19,14 +19,5 @@ if(PYTORCH_VERSION VERSION_GREATER_EQUAL 2.13)
     set_target_properties(tconv3d_torch PROPERTIES CXX_STANDARD 20)
 endif()
 
-# at::parallel_for is an OpenMP template. GCC's objects are not linked to an OpenMP library here: they use the one that
-# PyTorch has loaded, under whatever name its package gives it, so that both share one pool of threads.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(tconv3d_torch PRIVATE -fopenmp)
-else()
-    find_package(OpenMP REQUIRED)
-    target_link_libraries(tconv3d_torch PRIVATE OpenMP::OpenMP_CXX)
-endif()
-
 # The library finds PyTorch's in the process (import torch comes first), never through a path of the build machine.
 set_target_properties(tconv3d_torch PROPERTIES PREFIX lib SKIP_BUILD_RPATH ON)
