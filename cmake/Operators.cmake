@@ -7,6 +7,10 @@ target_link_libraries(tconv3d_torch PRIVATE tconv3d tconv3d_pytorch)
 target_compile_definitions(tconv3d_torch PRIVATE
     TCONV3D_VERSION="${PROJECT_VERSION}" TCONV3D_TORCH_VERSION="${PYTORCH_VERSION}")
 tconv3d_compile_options(tconv3d_torch)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 22)
+    # PyTorch's macros that register operators use __COUNTER__.
+    target_compile_options(tconv3d_torch PRIVATE -Wno-c2y-extensions)
+endif()
 
 # Reading PyTorch's headers takes most of the time of each file: they are read once. Every file still includes what it
 # uses, which `make lint` checks by a build without precompiled headers.
