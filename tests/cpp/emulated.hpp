@@ -96,7 +96,7 @@ public:
     bool compile(const std::string& sources) const {
         return run(TCONV3D_CXX " -I. -o emulated " TCONV3D_EMULATOR_DEVICE " " + sources);
     }
-    bool execute() const { return run("./emulated"); }
+    bool execute() const { return run(TCONV3D_RUNNER " ./emulated"); }
 
 private:
     std::string without_once(const std::string& name) const {
