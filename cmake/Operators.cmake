@@ -7,6 +7,10 @@ target_link_libraries(tconv3d_torch PRIVATE tconv3d tconv3d_pytorch)
 target_compile_definitions(tconv3d_torch PRIVATE
     TCONV3D_VERSION="${PROJECT_VERSION}" TCONV3D_TORCH_VERSION="${PYTORCH_VERSION}")
 tconv3d_compile_options(tconv3d_torch)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 22)
+    # PyTorch's macros that register operators use __COUNTER__.
+    target_compile_options(tconv3d_torch PRIVATE -Wno-c2y-extensions)
+endif()
 
 # Reading PyTorch's headers takes most of the time of each file: they are read once. Every file still includes what it
 # uses, which `make lint` checks by a build without precompiled headers.
@@ -17,15 +21,6 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/csrc/json.cpp PROPERTIES SKIP_
 # From 2.13 on PyTorch compiles extensions as C++20, and its headers may use it.
 if(PYTORCH_VERSION VERSION_GREATER_EQUAL 2.13)
     set_target_properties(tconv3d_torch PROPERTIES CXX_STANDARD 20)
-endif()
-
-# at::parallel_for is an OpenMP template. GCC's objects are not linked to an OpenMP library here: they use the one that
-# PyTorch has loaded, under whatever name its package gives it, so that both share one pool of threads.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(tconv3d_torch PRIVATE -fopenmp)
-else()
-    find_package(OpenMP REQUIRED)
-    target_link_libraries(tconv3d_torch PRIVATE OpenMP::OpenMP_CXX)
 endif()
 
 # The library finds PyTorch's in the process (import torch comes first), never through a path of the build machine.

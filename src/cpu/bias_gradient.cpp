@@ -8,9 +8,9 @@ template <typename T>
 void bias_gradient(const Kernels<T>& kernels, const TensorView& grad_dst, int64_t batch, void* grad_bias,
                    Executor& executor) {
     const int64_t channels = grad_dst.channels;
-    const auto [depth, height, width] = grad_dst.extents;
+    const int64_t depth = grad_dst.extents[0], height = grad_dst.extents[1], width = grad_dst.extents[2];
     std::vector<double> slice_sums(static_cast<size_t>(batch * depth * channels));
-    executor.run(batch * depth, [&, depth = depth, height = height, width = width](int64_t slice, int) {
+    executor.run(batch * depth, [&](int64_t slice, int) {
         double* sums = slice_sums.data() + slice * channels;
         for (int64_t h = 0; h < height; ++h) {
             for (int64_t c = 0; c < channels; ++c) {

@@ -136,7 +136,7 @@ TEST(AnySizeChoice, ALayersOtherFormRefuses) {
          {std::pair(Form::streamed, answer_streamed(Question{problem, {}, kHopper, 1, true})),
           std::pair(Form::gathered, answer_gathered(Question{problem, {}, kHopper, 1, true}))}) {
         const bool has_one = std::any_of(tilings.begin(), tilings.end(),
-                                         [form = form](const Tiling& tiling) { return tiling.config.form == form; });
+                                         [asked = form](const Tiling& tiling) { return tiling.config.form == asked; });
         EXPECT_EQ(answer.accepts(), has_one) << answer.reason;
     }
 }

@@ -54,7 +54,7 @@ inline std::string given_source(const Problem& problem) {
 inline std::string kernel_source(const char* space, const cuda::KernelRequest& request, const char* macro,
                                  const std::string& number) {
     const std::string entry = request.entry + "_" + number;
-    return std::string("namespace ") + space + " {\n" + request.prelude + "unsigned char shared[1];\n#define " +
+    return std::string("namespace ") + space + " {\n" + request.prelude + "extern \"C\" unsigned char shared[];\n#define " +
            request.entry + " " + entry + "\n#include \"" + request.file + "\"\n#undef " + request.entry +
            "\n}\n#undef " + macro + "\n#define " + macro + " " + space + "::" + entry + "\n";
 }
@@ -96,7 +96,7 @@ public:
     bool compile(const std::string& sources) const {
         return run(TCONV3D_CXX " -I. -o emulated " TCONV3D_EMULATOR_DEVICE " " + sources);
     }
-    bool execute() const { return run("./emulated"); }
+    bool execute() const { return run(TCONV3D_RUNNER " ./emulated"); }
 
 private:
     std::string without_once(const std::string& name) const {

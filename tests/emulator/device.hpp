@@ -103,8 +103,9 @@ Value shuffle(Value value, int lane) {
 
 } // namespace emulator
 
-/// What kernels call their shared memory: only its address counts, which is 0.
-extern unsigned char shared[];
+/// What kernels call their shared memory: only its address counts, which is 0. Entries declare it with C linkage, as all
+/// in them, and other functions without: that is the same array where the first declaration has C linkage.
+extern "C" unsigned char shared[];
 
 inline void __syncthreads() {
     emulator::meet(emulator::kAllThreads, blockDim.x);

@@ -264,6 +264,36 @@ def test_calls_from_several_python_threads() -> None:
     assert all(map(torch.equal, results, expected))
 
 
+def run_python(code: str) -> str:
+    """What the code prints, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# The operators begin, so that it is they who start a second thread; /proc counts the threads of the process.
+ONE_POOL = """
+import os, torch, tconv3d
+torch.set_num_threads(2)
+def threads(): return len(os.listdir("/proc/self/task"))
+src, weight = torch.ones(1, 2, 16, 16, 16), torch.ones(2, 16, 3, 3, 3)
+counts = [threads()]
+tconv3d.conv_transpose3d(src, weight)
+counts.append(threads())
+torch.ones(128, 128, 128)
+counts.append(threads())
+print(*counts)
+"""
+
+
+def test_the_threads_are_those_of_pytorch() -> None:
+    """A second OpenMP library would have threads of its own, which wait for work beside PyTorch's."""
+    before, ours, both = map(int, run_python(ONE_POOL).split())
+    assert ours == before + 1
+    assert both == ours
+
+
 PEAK_MEMORY = """
 import resource, torch, tconv3d
 ops = torch.ops.tconv3d
@@ -288,11 +318,7 @@ print(peak() - before)
 @pytest.mark.parametrize("direction", ["fwd", "bwd_data", "bwd_weight"])
 def test_no_columns_buffer(direction: str) -> None:
     """Beyond the result (12.6 MB) a few megabytes: a columns buffer would take 340."""
-    code = f"DIRECTION = {direction!r}\n{PEAK_MEMORY}"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 48e6
+    assert int(run_python(f"DIRECTION = {direction!r}\n{PEAK_MEMORY}")) < 48e6
 
 
 def test_the_empty_epilogue_is_no_epilogue() -> None:
