@@ -34,7 +34,8 @@ using SweepCompileSmall = testing::WgmmaTest;
 TEST_F(SweepCompileSmall, TakesOddAndLargeProblemsWithoutSpills) {
     for (const char* line : {"n8 ci37 co29 15x17x19 k3 s2 p1 tf32", "n8 ci37 co29 15x17x19 k3 bf16 ndhwc",
                              "n8 ci37 co29 15x17x19 k3 s3 tf32 ndhwc", "n2 ci512 co512 8x16x16 k1 f16",
-                             "n2 ci64 co64 512x512x512 k4 s2 p1 bf16", "n2 ci512 co8 8x16x16 k2 s2 tf32"})
+                             "n2 ci64 co64 512x512x512 k4 s2 p1 bf16", "n2 ci512 co8 8x16x16 k2 s2 tf32",
+                             "n2 ci64 co32 33x33x35 k3 p1 bf16"})
         expect_compiles(Problem::parse(line));
 }
 

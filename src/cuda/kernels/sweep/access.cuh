@@ -95,29 +95,30 @@ struct AlignedCell {
 template <int kPhases, int kCopies, int kBegin, bool kWhole>
 struct RowPiece {
     static constexpr SweepPiece kPiece = {kPhases, kCopies};
-    static constexpr int kWords = kPiece.words(), kPairs = kPiece.pairs(), kRegisters = kPiece.loaded_words(kBegin);
-    static constexpr int kFirst = kWhole && kBegin >= 0 ? kBegin / 2 : 0; // the word that holds element 0
-    uint32_t words[kRegisters];
+    static constexpr int kWords = kPiece.words(), kPairs = kPiece.pairs(), kLoaded = kPiece.loaded_words(kBegin);
+    static constexpr int kRegisters = kLoaded + (kWhole && kBegin < 0 ? 1 : 0); // the shift, where it is no constant
+    static constexpr int kFirst = kWhole && kBegin >= 0 ? kBegin / 2 : 0;       // the word that holds element 0
+    uint32_t words[kLoaded];
     uint32_t shift; // in bits, from words to pairs of elements
 
     __device__ __forceinline__ void load(const Element* first, uint32_t valid) {
         if constexpr (!kWhole) {
             shift = 0;
 #pragma unroll
-            for (int i = 0; i < kRegisters; ++i) words[i] = element(first, valid, 2 * i);
+            for (int i = 0; i < kLoaded; ++i) words[i] = element(first, valid, 2 * i);
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) words[i] |= element(first, valid, 2 * i + 1) << 16;
         } else if constexpr (kBegin >= 0) {
             shift = kBegin % 2 * 16;
             const auto* from = reinterpret_cast<const uint32_t*>(first - kBegin);
 #pragma unroll
-            for (int i = 0; i < kRegisters; i += 4) load_vector(from, i, valid != 0);
+            for (int i = 0; i < kLoaded; i += 4) load_vector(from, i, valid != 0);
         } else {
             const auto address = reinterpret_cast<uint64_t>(first);
             const auto* from = reinterpret_cast<const uint32_t*>(address & ~uint64_t{3});
             shift = static_cast<uint32_t>(address & 2) * 8;
 #pragma unroll
-            for (int i = 0; i < kRegisters; ++i) words[i] = valid != 0 ? __ldg(from + i) : 0;
+            for (int i = 0; i < kLoaded; ++i) words[i] = valid != 0 ? __ldg(from + i) : 0;
         }
     }
     __device__ __forceinline__ void store(uint32_t to, uint32_t valid) const {
@@ -143,7 +144,7 @@ struct RowPiece {
 private:
     /// Loads the words from `first` on: a vector of 16 bytes, or a single word where the piece ends behind it.
     __device__ __forceinline__ void load_vector(const uint32_t* from, int first, bool exists) {
-        if (kRegisters - first == 1) {
+        if (kLoaded - first == 1) {
             words[first] = exists ? __ldg(from + first) : 0;
             return;
         }
@@ -153,7 +154,7 @@ private:
         for (int i = 0; i < 4; ++i) words[first + i] = loaded[i];
     }
     /// The i-th word from that of element 0 on. A word behind the loaded ones reaches only elements that are cleared.
-    __device__ __forceinline__ uint32_t word(int i) const { return kFirst + i < kRegisters ? words[kFirst + i] : 0; }
+    __device__ __forceinline__ uint32_t word(int i) const { return kFirst + i < kLoaded ? words[kFirst + i] : 0; }
     __device__ __forceinline__ static uint32_t element(const Element* first, uint32_t valid, int i) {
         return i < kPiece.elements() && (valid >> i & 1) ? uint32_t{__ldg(first + i)} : 0;
     }

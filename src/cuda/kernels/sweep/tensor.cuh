@@ -87,7 +87,7 @@ __device__ __forceinline__ uint32_t valid_columns(int first, int step, int exten
 template <int kPhases, int kCopies, int kBegin, typename Of, typename SliceOf>
 __device__ __forceinline__ void move_pieces(const SliceOf& src, const Strip& strip, int first) {
     using Whole = RowPiece<kPhases, kCopies, kBegin, true>;
-    if (src.has_around(strip.from, 2 * Whole::kRegisters)) {
+    if (src.has_around(strip.from, 2 * Whole::kLoaded)) {
         move_strip<Whole, Of>(strip, first);
     } else {
         move_strip<RowPiece<kPhases, kCopies, kBegin, false>, Of>(strip, first);
