@@ -90,9 +90,9 @@ def find_cuda_failure(machine: dict[str, Any]) -> str | None:
 
 
 def _nvrtc_folders() -> list[Path]:
-    """Where packages keep NVRTC, that of PyTorch's own CUDA first: a driver that serves PyTorch may be too old for what a
-    later one compiles, which another package may have brought. The packages of CUDA 13, those of CUDA 12 and 11, and
-    PyTorch's own folder, which older versions of it filled."""
+    """Where packages keep NVRTC, that of PyTorch's own CUDA first: another package may have brought a later one, which
+    compiles what the driver is too old for. The packages of CUDA 13, those of CUDA 12 and 11, and PyTorch's own folder,
+    which older versions of it filled."""
     packages = Path(torch.__file__).resolve().parents[1]
     later, earlier = [packages / "nvidia/cu13/lib"], [packages / "nvidia/cuda_nvrtc/lib", packages / "torch/lib"]
     is_earlier = torch.version.cuda is not None and int(torch.version.cuda.split(".")[0]) < 13

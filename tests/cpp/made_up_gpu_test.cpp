@@ -373,35 +373,21 @@ TEST(MadeUpGpuDeathTest, WhatNvrtcAndDriverCannotDoIsKnownBeforehand) {
     ON_A_MADE_UP_GPU(tell_what_it_lacks);
 }
 
-/// How many families refuse the problem with the reason.
-int64_t count_refusals(const char* problem, const std::string& reason) {
-    const Choice choice = choose(Problem::parse(problem), {}, device(0));
-    return std::count_if(choice.rejections.begin(), choice.rejections.end(),
-                         [&](const Rejection& each) { return each.reason == reason; });
-}
-
-void choose_what_nvrtc_compiles() {
-    const std::string reason = "wgmma needs NVRTC 12.1 or later, got 12.0";
+/// By NVRTC 12 of that minor version.
+void expect_choice(int minor, const std::string& family, int64_t refusals) {
     gpu().nvrtc_major = 12;
-    EXPECT_EQ(count_refusals("n8 ci64 co64 16x32x32 k3 s2 p1 bf16", reason), 2) << "stream, gather";
-    EXPECT_EQ(count_refusals("n8 ci64 co64 16x32x32 k3 s2 p1 bf16 bwd_weight", reason), 3) << "sweep too";
-    EXPECT_EQ(choose(Problem::parse("n8 ci64 co64 16x32x32 k3 s2 p1 bf16"), {}, device(0)).family->name,
-              std::string("mma"));
+    gpu().nvrtc_minor = minor;
+    const Choice choice = choose(Problem::parse("n8 ci64 co64 16x32x32 k3 s2 p1 bf16 bwd_weight"), {}, device(0));
+    const auto lacks_wgmma = [](const Rejection& each) {
+        return each.reason == "wgmma needs NVRTC 12.1 or later, got 12.0";
+    };
+    EXPECT_EQ(choice.family->name, family);
+    EXPECT_EQ(std::count_if(choice.rejections.begin(), choice.rejections.end(), lacks_wgmma), refusals);
 }
 
-TEST(MadeUpGpuDeathTest, AnOldNvrtcsKernelsAreThoseItCompiles) {
-    ON_A_MADE_UP_GPU(choose_what_nvrtc_compiles);
-}
-
-void choose_wgmma() {
-    gpu().nvrtc_major = 12;
-    gpu().nvrtc_minor = 1;
-    const std::string name = choose(Problem::parse("n8 ci64 co64 16x32x32 k3 s2 p1 bf16"), {}, device(0)).family->name;
-    EXPECT_TRUE(name == "stream" || name == "gather") << name;
-}
-
-TEST(MadeUpGpuDeathTest, Nvrtc12_1CompilesWgmma) {
-    ON_A_MADE_UP_GPU(choose_wgmma);
+TEST(MadeUpGpuDeathTest, WgmmaNeedsNvrtc12_1) {
+    ON_A_MADE_UP_GPU([] { expect_choice(0, "reduce", 3); });
+    ON_A_MADE_UP_GPU([] { expect_choice(1, "sweep", 0); });
 }
 
 } // namespace
