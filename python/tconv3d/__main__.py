@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import signal
 import sys
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = (module.__doc__ or "").splitlines()[0]
         module.add_arguments(commands.add_parser(name, help=text, description=text))
     options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no × shows another sign, after minutes of timing
+        sys.stdout.reconfigure(errors="replace")
     try:
         code = int(_COMMANDS[options.command].run(options))
         sys.stdout.flush()

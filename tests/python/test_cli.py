@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -190,6 +191,11 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+def test_a_terminal_without_unicode_is_no_error() -> None:
+    text = succeed("explain", "net_vnet", "--device", "cuda", "--gpu", "a100", PYTHONIOENCODING="ascii")
+    assert re.search(r"\d \?s", text), text  # microseconds
 
 
 def test_an_interrupt_is_told_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

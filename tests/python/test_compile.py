@@ -197,6 +197,21 @@ def test_compile_an_accelerated_model() -> None:
     torch.testing.assert_close(compiled(src), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_accelerate_and_restore_what_is_compiled() -> None:
+    """What was compiled before is compiled again."""
+    torch.compiler.reset()
+    model, src = nn.Sequential(nn.ConvTranspose3d(4, 6, 3, stride=2), nn.ReLU()), torch.randn(2, 4, 3, 4, 5)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    expected = compiled(src)
+    for _ in range(2):
+        tconv3d.accelerate(model, always=True)
+        torch.testing.assert_close(compiled(src), expected)
+        assert ours_ran(compiled, src)
+        tconv3d.restore(compiled)
+        torch.testing.assert_close(compiled(src), expected)
+        assert not ours_ran(compiled, src)
+
+
 @pytest.mark.parametrize("kind", ["meta", "fake"])
 def test_shapes_without_data(kind: str) -> None:
     """Meta and fake tensors get the shape, dtype and strides of the real result, over the whole problem file."""
