@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 
 #include "cuda/select/family.hpp"
 #include "cuda/select/tune.hpp"
@@ -172,10 +172,10 @@ TEST(CudaChoice, TakesNoLongerForLargeSizes) {
     for (const char* problem : {"n100000000 ci32 co32 4x4x4 k3 p1 bf16 ndhwc", "ci16 co16 1x500000000x1 k3 p1 bf16",
                                 "ci16 co16 500000000x1x1 k3 p1 tf32", "ci16 co16 1x1x500000000 k3 p1 bf16",
                                 "ci1 co1 1x1x1 k1000000000x1x1 bf16", "ci16 co16 8x8x8 k512x1x1 d1000x1x1 bf16"}) {
-        const auto begin = std::chrono::steady_clock::now();
+        const std::clock_t begin = std::clock(); // of this process: others may have the cores
         choose_for(problem);
         // It takes less than 2 ms, more under the sanitizers; one by one, seconds.
-        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500)) << problem;
+        EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC / 2) << problem;
     }
 }
 

@@ -54,9 +54,10 @@ inline std::string given_source(const Problem& problem) {
 inline std::string kernel_source(const char* space, const cuda::KernelRequest& request, const char* macro,
                                  const std::string& number) {
     const std::string entry = request.entry + "_" + number;
-    return std::string("namespace ") + space + " {\n" + request.prelude + "extern \"C\" unsigned char shared[];\n#define " +
-           request.entry + " " + entry + "\n#include \"" + request.file + "\"\n#undef " + request.entry +
-           "\n}\n#undef " + macro + "\n#define " + macro + " " + space + "::" + entry + "\n";
+    return std::string("namespace ") + space + " {\n" + request.prelude +
+           "extern \"C\" unsigned char shared[];\n#define " + request.entry + " " + entry + "\n#include \"" +
+           request.file + "\"\n#undef " + request.entry + "\n}\n#undef " + macro + "\n#define " + macro + " " + space +
+           "::" + entry + "\n";
 }
 
 /// A folder with the kernels, base/ptx/ and all else from tests/emulator: there a kernel is compiled by this machine's

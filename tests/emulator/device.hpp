@@ -103,8 +103,8 @@ Value shuffle(Value value, int lane) {
 
 } // namespace emulator
 
-/// What kernels call their shared memory: only its address counts, which is 0. Entries declare it with C linkage, as all
-/// in them, and other functions without: that is the same array where the first declaration has C linkage.
+/// What kernels call their shared memory: only its address counts, which is 0. Entries have C linkage, and so has what
+/// they declare; other functions declare the same array because this declaration comes first.
 extern "C" unsigned char shared[];
 
 inline void __syncthreads() {
