@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import tconv3d
 from tconv3d import Epilogue
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*")
 
 
 def per_channel(trained: bool) -> Tensor:
@@ -119,7 +119,7 @@ def test_trace_without_warnings(epilogue: Epilogue | None, unbatched: bool) -> N
     src, other = source(), torch.randn(3, 4, 5, 4, 5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*torch.jit.*", DeprecationWarning)
+        warnings.filterwarnings("ignore", ".*torch.jit.*")
         traced = torch.jit.trace(model, src[0] if unbatched else src)
     assert calls_tconv3d(traced)
     for each in (traced, saved_and_loaded(traced)):
