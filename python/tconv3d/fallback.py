@@ -28,6 +28,14 @@ _STRIDED = torch.strided
 #: Found once, because every call asks.
 _has_transforms, _tracing_state = torch._C._are_functorch_transforms_active, torch._C._get_tracing_state
 
+if "2.4" <= torch.__version__ < "2.6":
+
+    def _has_transforms() -> bool:
+        """There torch.compile cannot trace PyTorch's function. It calls this one and guards what it depends on."""
+        return torch._C._are_functorch_transforms_active()
+
+    _has_transforms._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
 
 def reason(input: Tensor, weight: Tensor, bias: Tensor | None = None, operands: Sequence[Tensor] = ()) -> str | None:
     """Why tconv3d leaves this call to PyTorch; None when it takes it. `operands` are the tensors of an epilogue."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import re
 import shlex
 import sys
@@ -124,6 +125,33 @@ def test_the_package_page_has_only_what_it_can_show(metadata: ModuleType) -> Non
 
 def test_the_citation_has_the_version() -> None:
     assert f"\nversion: {tconv3d.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+def matrix() -> list[tuple[str, str]]:
+    """The versions of PyTorch and Python that CI tries beside those of `make test`."""
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
+    return re.findall(r'^ +- \{ torch: "(.+)", python: "(.+)" \}$', workflow, flags=re.MULTILINE)
+
+
+def test_ci_tries_the_oldest_and_the_newest_pytorch(metadata: ModuleType) -> None:
+    versions = [tuple(map(int, torch.split("."))) for torch, _ in matrix()]
+    claimed = re.findall(r"^\| (2\.\d+\.\d+)", (ROOT / "docs/support.md").read_text("utf-8"), flags=re.MULTILINE)
+    assert versions[0][:2] == metadata.pytorch.OLDEST
+    assert versions == sorted(versions)
+    assert versions[-1] == max(tuple(map(int, version.split("."))) for version in claimed)
+    assert {torch for torch, _ in matrix()} <= set(claimed)
+
+
+def test_no_command_of_ci_is_redirected() -> None:
+    """To a shell `pip install numpy<2` means to read the file 2."""
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
+    runs = re.findall(r"^ +- run: (.+)$", workflow, flags=re.MULTILINE)
+    values = re.findall(r'\b(torch|python): "(.+?)"', workflow)
+    assert runs
+    assert values
+    for run, (name, value) in itertools.product(runs, values):
+        line = run.replace(f"${{{{ matrix.{name} }}}}", value)
+        assert not {"<", ">"} & set(shlex.shlex(line, posix=True, punctuation_chars=True)), line
 
 
 def instructions(dockerfile: Path) -> list[tuple[str, str]]:
