@@ -118,13 +118,14 @@ TEST_F(WgmmaCompile, RangesAreRearrangedWithoutSpills) {
 /// A lane asks for several rows of core matrices, element by element, before it needs the first.
 TEST_F(WgmmaCompile, SingleElementsAreLoadedSideBySide) {
     if (!testing::no_disassembler().empty()) GTEST_SKIP() << testing::no_disassembler();
+    const size_t loads = nvrtc_version().major < 13 ? 12 : 16; // earlier ones use some of the first before the last
     for (const char* line :
          {"n2 ci37 co32 31x31x31 k3 s1 p1 bf16 ndhwc", "n2 ci37 co32 31x31x31 k3 s1 p1 tf32 ndhwc"}) {
         const Problem problem = Problem::parse(line);
         const auto [tables, config] = best_tilings(problem, kHopper, Engine::wgmma, Form::streamed, 1).front();
         ASSERT_EQ(config.input.source, Source::global) << line;
         const Compiled kernel = compile_for(kHopper.sm, kernel_request(problem, tables, config, {}, {false, false}));
-        EXPECT_GE(testing::most_loads_under_way(testing::disassemble(kernel.cubin)), 16u) << line;
+        EXPECT_GE(testing::most_loads_under_way(testing::disassemble(kernel.cubin)), loads) << line;
     }
 }
 
