@@ -5,20 +5,21 @@
 // For one tap j that is a sum of outer products: the channels of a voxel of src, times those of the voxel of grad_dst
 // that it meets. A product (one wgmma) adds up 16 of them:
 //
-//     rows      64 channels of one tensor             both operands in shared memory, a voxel with its channels after
-//     columns   channels of the other tensor          the other; wgmma transposes both
+//     rows      64 channels of one tensor
+//     columns   channels of the other tensor
 //     depth     16 voxels of src
+//
+// Both operands stay in shared memory, voxel by voxel, each with its channels side by side; wgmma transposes both.
 //
 // A CTA owns channels of both tensors, a block of taps, and a split: a range of the boxes of all slices and images. It
 // stages box after box of src, each with the *planes* of grad_dst that it meets: for each tap along D of the block its
 // slice, and for each phase along H and W every stride-th voxel of it. In a plane a tap is a number of voxels.
 //
-//     channels_last_3d    ──TMA, 1 thread──►                             stages:         descriptors
-//                                                                        src, planes of ─────────────► sums ──►
-//                                                                        grad_weight,
-//     NCDHW               ──TMA──► raw boxes ──transposed by 4 warps──►  grad_dst                         or a split's
-//     sums
-//                         producers: 1 warpgroup                         consumers: 2 warpgroups, half of the taps each
+//     channels_last_3d    ──TMA──────────────────────────────────────► stages ──► sums ───► grad_weight, or the sums
+//     NCDHW               ──TMA──► raw boxes ──transposed by 4 warps──►                     of a split
+//                         producers: 1 warpgroup                       consumers: 2 warpgroups
+//
+// Each consumer has half of the taps of the block.
 //
 // Each stage has a barrier that says it is full and one that says it is empty; each raw box has one that says it is
 // full, and is empty when all producers have met.
